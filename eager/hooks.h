@@ -1,0 +1,8 @@
+// PyTorch's accelerator hooks for the device.
+#pragma once
+
+namespace openneuron::eager {
+
+void InstallHooks();
+
+}  // namespace openneuron::eager

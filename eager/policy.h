@@ -1,0 +1,57 @@
+// When to cut: pure functions of the op stream, never of time.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "trace/op.h"
+
+namespace openneuron::eager {
+
+struct PolicyParams {
+#define PARAM(name, value, meaning) int64_t name = value;
+#include "eager/params.def"
+#undef PARAM
+};
+inline constexpr PolicyParams kParams;
+
+// The content rule: asymmetric-extremum chunking. Each op has a hash of itself and the few ops before it; a
+// chunk ends when `content_window` ops have passed since its largest hash. Cuts so depend on what is near them and not on
+// where the stream began: a loop settles into the same chunks whatever its period. Sizes are left out, so that
+// growing shapes do not move the cuts.
+class ContentRule {
+ public:
+  // Takes the next op; true when the chunk ends behind it.
+  bool Next(trace::Op op, trace::DType type) {
+    for (size_t i = recent_.size() - 1; i > 0; --i) recent_[i] = recent_[i - 1];
+    recent_[0] = static_cast<uint64_t>(op) * 16 + static_cast<uint64_t>(type) + 1;
+    uint64_t hash = 0;
+    for (uint64_t word : recent_) {
+      hash = (hash ^ word) * 0x9E3779B97F4A7C15ull;
+      hash ^= hash >> 29;
+    }
+    if (hash > extremum_) {
+      extremum_ = hash;
+      since_ = 0;
+      return false;
+    }
+    return ++since_ >= kParams.content_window;
+  }
+  // A new chunk of the same stream.
+  void BeginChunk() {
+    extremum_ = 0;
+    since_ = 0;
+  }
+  // Forgets the stream: after a cut from outside the same ops give the same chunks.
+  void Restart() {
+    BeginChunk();
+    recent_.fill(0);
+  }
+
+ private:
+  std::array<uint64_t, kParams.content_context> recent_{};
+  uint64_t extremum_ = 0;
+  int64_t since_ = 0;
+};
+
+}  // namespace openneuron::eager
