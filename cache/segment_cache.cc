@@ -20,8 +20,8 @@ bool StartsWith(const int64_t*& at, absl::Span<const int64_t> part) {
 
 int64_t SegmentBytes(const trace::Segment& s) {
   return static_cast<int64_t>(sizeof(s) + sizeof(Entry) + s.code.capacity() * sizeof(uint32_t) +
-                              s.views.capacity() * sizeof(trace::View) +
-                              s.nodes.capacity() * sizeof(trace::Node) + s.roles.capacity());
+                              s.views.capacity() * sizeof(trace::View) + s.nodes.capacity() * sizeof(trace::Node) +
+                              s.roles.capacity());
 }
 
 }  // namespace
@@ -55,10 +55,10 @@ std::shared_ptr<Entry> SegmentCache::Find(absl::Span<const uint32_t> code) {
 }
 
 SegmentCache::PricedPlan SegmentCache::FindPlan(Entry& entry, absl::Span<const int64_t> size_values,
-                                                            absl::Span<const int64_t> stride_values,
-                                                            absl::Span<const int64_t> buffer_bytes,
-                                                            const kernels::HeavyTable& heavy,
-                                                            absl::FunctionRef<double(const kernels::Plan&)> price) {
+                                                absl::Span<const int64_t> stride_values,
+                                                absl::Span<const int64_t> buffer_bytes,
+                                                const kernels::HeavyTable& heavy,
+                                                absl::FunctionRef<double(const kernels::Plan&)> price) {
   const size_t count = size_values.size() + stride_values.size() + buffer_bytes.size();
   for (size_t i = entry.plans.size(); i-- > 0;) {
     const Entry::SizedPlan& p = entry.plans[i];

@@ -51,11 +51,9 @@ class SegmentCache {
     double kernel_ns;
   };
   // The plan of `entry` for these values, made when there is none, and then priced by `price`.
-  PricedPlan FindPlan(Entry& entry, absl::Span<const int64_t> size_values,
-                                                absl::Span<const int64_t> stride_values,
-                                                absl::Span<const int64_t> buffer_bytes,
-                                                const kernels::HeavyTable& heavy,
-                                                absl::FunctionRef<double(const kernels::Plan&)> price);
+  PricedPlan FindPlan(Entry& entry, absl::Span<const int64_t> size_values, absl::Span<const int64_t> stride_values,
+                      absl::Span<const int64_t> buffer_bytes, const kernels::HeavyTable& heavy,
+                      absl::FunctionRef<double(const kernels::Plan&)> price);
 
   // 0 is legal for both and means that nothing is kept. Evicts at once.
   void SetLimits(int64_t max_entries, int64_t max_bytes);

@@ -45,9 +45,7 @@ struct Allocator final : c10::DeviceAllocator {
     return AllocateDeviceMemory(static_cast<int64_t>(nbytes), CurrentDevice());
   }
   void copy_data(void* to, const void* from, size_t count) const override { std::memcpy(to, from, count); }
-  bool is_simple_data_ptr(const c10::DataPtr& data) const override {
-    return data.get() == nullptr || OwnsBlock(data);
-  }
+  bool is_simple_data_ptr(const c10::DataPtr& data) const override { return data.get() == nullptr || OwnsBlock(data); }
 
   bool initialized() override { return DeviceCount() > 0; }
   void emptyCache(c10::MempoolId_t) override {
@@ -85,8 +83,8 @@ struct Allocator final : c10::DeviceAllocator {
 // The device whose memory CPU tensors of this thread are made in; -1 for none.
 thread_local c10::DeviceIndex host_allocations_on = -1;
 
-// Blocks that were given out as CPU memory, by address: such memory must be its own context, as PyTorch's oneDNN takes it
-// from the CPU allocator by the raw interface.
+// Blocks that were given out as CPU memory, by address: such memory must be its own context, as PyTorch's oneDNN takes
+// it from the CPU allocator by the raw interface.
 class HostBlocks {
  public:
   void Add(device::Block* block) {
@@ -116,7 +114,8 @@ void FreeHostBlock(void* data) {
 
 struct HostAllocator final : c10::Allocator {
   c10::DataPtr allocate(size_t nbytes) override {
-    if (host_allocations_on < 0) [[likely]] return Before()->allocate(nbytes);
+    if (host_allocations_on < 0) [[likely]]
+      return Before()->allocate(nbytes);
     c10::DataPtr data = AllocateBlock(static_cast<int64_t>(nbytes), host_allocations_on, c10::Device(c10::kCPU));
     if (data == nullptr) return data;
     void* memory = data.get();
@@ -161,9 +160,7 @@ c10::DataPtr AllocateDeviceMemory(int64_t nbytes, c10::DeviceIndex index) {
   return AllocateBlock(nbytes, index, c10::Device(kNeuron, index));
 }
 
-HostAllocations::HostAllocations(c10::DeviceIndex index) : before_(host_allocations_on) {
-  host_allocations_on = index;
-}
+HostAllocations::HostAllocations(c10::DeviceIndex index) : before_(host_allocations_on) { host_allocations_on = index; }
 HostAllocations::~HostAllocations() { host_allocations_on = before_; }
 
 bool OwnsBlock(const c10::DataPtr& data) {

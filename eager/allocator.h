@@ -11,8 +11,8 @@ namespace openneuron::eager {
 // Registers the device's allocator, and puts ours in front of PyTorch's CPU allocator (see HostAllocations).
 void InstallAllocators();
 
-// While one lives, CPU tensors that this thread makes lie in the memory of device `index` (-1: of the host), so that a result of a CPU
-// kernel becomes a tensor of the device without a copy, is counted, limited and cached there. Nests.
+// While one lives, CPU tensors that this thread makes lie in the memory of device `index` (-1: of the host), so that a
+// result of a CPU kernel becomes a tensor of the device without a copy, is counted, limited and cached there. Nests.
 class HostAllocations {
  public:
   explicit HostAllocations(c10::DeviceIndex index);

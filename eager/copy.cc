@@ -32,8 +32,8 @@ void CopyOnHost(const at::Tensor& to, const at::Tensor& from) {
   const int64_t nbytes = to.numel() * static_cast<int64_t>(to.itemsize());
   if (nbytes <= kPlainCopyBytes && SameDenseBytes(to, from)) {
     if (nbytes == 0) return;
-    auto* target = static_cast<char*>(to.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl()
-                                          ->_mutable_data_ptr_no_checks().get());
+    auto* target = static_cast<char*>(
+        to.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl()->_mutable_data_ptr_no_checks().get());
     if (!IsNeuron(to)) target = static_cast<char*>(to.storage().mutable_data());
     std::memmove(target + to.storage_offset() * to.itemsize(), from.const_data_ptr(), nbytes);
     return;

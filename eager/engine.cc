@@ -1,18 +1,18 @@
 // The engine: one trace, one lock, cuts, launches, failures, statistics.
 #include "eager/engine.h"
 
-#include <Python.h>
 #include <ATen/Parallel.h>
+#include <Python.h>
 #include <c10/util/Exception.h>
 
 #include <array>
 #include <atomic>
 #include <cstdlib>
+#include <mutex>
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/synchronization/mutex.h"
 #include "cache/segment_cache.h"
 #include "eager/devices.h"
 #include "eager/heavy.h"
@@ -32,27 +32,28 @@ using Storages = std::vector<c10::intrusive_ptr<c10::StorageImpl>>;
 
 // What PyTorch's dispatcher must not see while library kernels run inside a cut: a cut can happen anywhere.
 const c10::DispatchKeySet& KernelExcludedKeys() {
-  static const c10::DispatchKeySet keys =
-      c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::autocast_dispatch_keyset | c10::functorch_transforms_ks |
-      c10::functorch_batched_ks | c10::python_ks | c10::DispatchKeySet(c10::DispatchKey::FuncTorchDynamicLayerFrontMode) |
-      c10::DispatchKeySet(c10::DispatchKey::FuncTorchDynamicLayerBackMode) |
-      c10::DispatchKeySet(c10::DispatchKey::Functionalize);
+  static const c10::DispatchKeySet keys = c10::autograd_dispatch_keyset_with_ADInplaceOrView |
+                                          c10::autocast_dispatch_keyset | c10::functorch_transforms_ks |
+                                          c10::functorch_batched_ks | c10::python_ks |
+                                          c10::DispatchKeySet(c10::DispatchKey::FuncTorchDynamicLayerFrontMode) |
+                                          c10::DispatchKeySet(c10::DispatchKey::FuncTorchDynamicLayerBackMode) |
+                                          c10::DispatchKeySet(c10::DispatchKey::Functionalize);
   return keys;
 }
 
 class Engine {
  public:
-  void Lock() ABSL_EXCLUSIVE_LOCK_FUNCTION(mutex_) ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    if (mutex_.TryLock()) return;
+  void Lock() {
+    if (mutex_.try_lock()) return;
     if (Py_IsInitialized() && PyGILState_Check()) {
       PyThreadState* state = PyEval_SaveThread();
-      mutex_.Lock();
+      mutex_.lock();
       PyEval_RestoreThread(state);
     } else {
-      mutex_.Lock();
+      mutex_.lock();
     }
   }
-  void Unlock() ABSL_UNLOCK_FUNCTION(mutex_) { mutex_.Unlock(); }
+  void Unlock() { mutex_.unlock(); }
 
   trace::Trace& trace() { return trace_; }
 
@@ -148,7 +149,7 @@ class Engine {
   void Bind(const trace::Segment& segment);
   void Spoil(const trace::Segment& segment, const std::vector<bool>& spoiled, const std::exception_ptr& error);
 
-  absl::Mutex mutex_;
+  std::mutex mutex_;  // taken once per op; Debian's absl::Mutex looks for deadlocks each time
   trace::Trace trace_;
   uint64_t epoch_ = 1;
   Storages storages_;  // per buffer of the trace
@@ -287,8 +288,7 @@ void Engine::RunTrace(CutReason reason, Storages* released, std::exception_ptr* 
   }
   if (!failures.empty()) {
     ++stats_.segments_failed;
-    const std::exception_ptr error =
-        WithContext(failures[0].error, DescribeNode(segment, failures[0].node, trace_));
+    const std::exception_ptr error = WithContext(failures[0].error, DescribeNode(segment, failures[0].node, trace_));
     if (failure != nullptr) {
       // The caller raises it at the op itself; results do not exist, and inputs are as the kernel left them.
       *failure = error;
@@ -368,36 +368,6 @@ void Recorder::Finish(trace::Op op, trace::DType type, double heavy_flops) {
   TheEngine().Finish(op, type, heavy_flops, &released_);
 }
 
-bool ToDType(at::ScalarType type, trace::DType* out) {
-  switch (type) {
-    case at::kBool: *out = trace::DType::kBool; return true;
-    case at::kByte: *out = trace::DType::kUInt8; return true;
-    case at::kChar: *out = trace::DType::kInt8; return true;
-    case at::kShort: *out = trace::DType::kInt16; return true;
-    case at::kInt: *out = trace::DType::kInt32; return true;
-    case at::kLong: *out = trace::DType::kInt64; return true;
-    case at::kHalf: *out = trace::DType::kFloat16; return true;
-    case at::kBFloat16: *out = trace::DType::kBFloat16; return true;
-    case at::kFloat: *out = trace::DType::kFloat32; return true;
-    case at::kDouble: *out = trace::DType::kFloat64; return true;
-    default: return false;
-  }
-}
-
-at::ScalarType ToScalarType(trace::DType type) {
-  constexpr at::ScalarType kTypes[trace::kDTypeCount] = {at::kBool, at::kByte, at::kChar,     at::kShort, at::kInt,
-                                                         at::kLong, at::kHalf, at::kBFloat16, at::kFloat, at::kDouble};
-  return kTypes[static_cast<size_t>(type)];
-}
-
-bool Recordable(const at::Tensor& tensor) {
-  const c10::TensorImpl* t = tensor.unsafeGetTensorImpl();
-  trace::DType type;
-  return tensor.defined() && t->device_type() == kNeuron && t->layout() == at::kStrided &&
-         ToDType(c10::typeMetaToScalarType(t->dtype()), &type) && t->dim() <= trace::kMaxTraceRank &&
-         StorageOf(t) != nullptr && !t->is_neg() && !t->is_conj() && !t->_is_zerotensor();
-}
-
 bool SafeToWrite(const at::Tensor& out, const at::Tensor& in) {
   const c10::TensorImpl *a = out.unsafeGetTensorImpl(), *b = in.unsafeGetTensorImpl();
   if (a == b || a->unsafe_storage().unsafeGetStorageImpl() != b->unsafe_storage().unsafeGetStorageImpl()) return true;
@@ -442,7 +412,8 @@ at::Tensor EmptyStrided(at::IntArrayRef sizes, at::IntArrayRef strides, at::Scal
 }
 
 at::Tensor EmptyContiguous(at::IntArrayRef sizes, at::ScalarType dtype, c10::Device device) {
-  const int64_t bytes = static_cast<int64_t>(at::detail::computeStorageNbytesContiguous(sizes, c10::elementSize(dtype)));
+  const int64_t bytes =
+      static_cast<int64_t>(at::detail::computeStorageNbytesContiguous(sizes, c10::elementSize(dtype)));
   at::Tensor tensor = MakeTensor(MakePendingStorage(bytes, device.index()), dtype);
   if (sizes.size() != 1 || sizes[0] != 0) tensor.unsafeGetTensorImpl()->set_sizes_contiguous(sizes);
   return tensor;

@@ -15,21 +15,21 @@
 namespace openneuron::eager {
 
 // Why a trace ended: CUT(enumerator, name in torch.neuron.stats()["flushes"]).
-#define OPENNEURON_CUT_REASONS(CUT)                                                     \
-  CUT(kRead, "read")               /* item(), cpu(), print: the host needs a value */   \
-  CUT(kPointer, "pointer")         /* data_ptr(), DLPack: memory leaves our sight */    \
-  CUT(kSynchronize, "synchronize") /* torch.neuron.synchronize() */                     \
-  CUT(kFallback, "fallback")       /* an op outside the table */                        \
-  CUT(kStream, "stream")           /* recording moved to another stream or device */    \
-  CUT(kEvent, "event")             /* an event was recorded or waited for */            \
-  CUT(kStorage, "storage")         /* resize_, set_: a storage changed */               \
-  CUT(kOpCap, "op_cap")            /* as many ops as a trace may have */                \
-  CUT(kByteCap, "byte_cap")        /* as many pending bytes as a trace may have */      \
-  CUT(kContent, "content")         /* the content rule (policy.h) */                    \
-  CUT(kHeavy, "heavy")             /* enough heavy work is waiting */                   \
-  CUT(kSingle, "single")           /* op-by-op mode, or blocking launches */            \
-  CUT(kMemory, "memory")           /* the device's memory limit is near */              \
-  CUT(kMode, "mode")               /* the mode changed */                               \
+#define OPENNEURON_CUT_REASONS(CUT)                                                   \
+  CUT(kRead, "read")               /* item(), cpu(), print: the host needs a value */ \
+  CUT(kPointer, "pointer")         /* data_ptr(), DLPack: memory leaves our sight */  \
+  CUT(kSynchronize, "synchronize") /* torch.neuron.synchronize() */                   \
+  CUT(kFallback, "fallback")       /* an op outside the table */                      \
+  CUT(kStream, "stream")           /* recording moved to another stream or device */  \
+  CUT(kEvent, "event")             /* an event was recorded or waited for */          \
+  CUT(kStorage, "storage")         /* resize_, set_: a storage changed */             \
+  CUT(kOpCap, "op_cap")            /* as many ops as a trace may have */              \
+  CUT(kByteCap, "byte_cap")        /* as many pending bytes as a trace may have */    \
+  CUT(kContent, "content")         /* the content rule (policy.h) */                  \
+  CUT(kHeavy, "heavy")             /* enough heavy work is waiting */                 \
+  CUT(kSingle, "single")           /* op-by-op mode, or blocking launches */          \
+  CUT(kMemory, "memory")           /* the device's memory limit is near */            \
+  CUT(kMode, "mode")               /* the mode changed */                             \
   CUT(kExit, "exit")               /* the process ends, or forks */
 
 enum class CutReason : uint8_t {
@@ -52,8 +52,7 @@ void InitEngine();
 
 // A tensor with a pending storage (no memory, contents undefined). Raises OutOfMemoryError when the device's limit
 // would be passed.
-at::Tensor EmptyStrided(at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType dtype,
-                        c10::Device device);
+at::Tensor EmptyStrided(at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType dtype, c10::Device device);
 at::Tensor EmptyContiguous(at::IntArrayRef sizes, at::ScalarType dtype, c10::Device device);
 
 // Ends the current trace and runs it. No-op when nothing is recorded.

@@ -73,8 +73,9 @@ void BindEngine(py::module_& m) {
   m.def("stats", &StatsDict);
   m.def("reset_stats", &ResetStats, Release());
   m.def("clear_cache", &ClearCache, Release());
-  m.def("set_cache_limits", [](int64_t bytes, int64_t entries) { SetCacheLimits(entries, bytes); }, py::arg("bytes"),
-        py::arg("entries"), Release());
+  m.def(
+      "set_cache_limits", [](int64_t bytes, int64_t entries) { SetCacheLimits(entries, bytes); }, py::arg("bytes"),
+      py::arg("entries"), Release());
   m.def("last_segments", &RecentSegments, py::arg("n"), Release());
   m.def("flush", [](const std::string& reason) {
     const CutReason cut = static_cast<CutReason>(Choose("reason", reason, kReasonNames));

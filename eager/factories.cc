@@ -39,7 +39,8 @@ bool FillsUninitialized() {
 }
 
 at::Tensor Filled(at::Tensor tensor) {
-  if (FillsUninitialized()) [[unlikely]] at::native::fill_empty_deterministic_(tensor);
+  if (FillsUninitialized()) [[unlikely]]
+    at::native::fill_empty_deterministic_(tensor);
   return tensor;
 }
 
@@ -100,7 +101,8 @@ const at::Tensor& Resize(const at::Tensor& self, at::IntArrayRef sizes, std::opt
     TORCH_CHECK(*format != c10::MemoryFormat::Preserve, "Unsupported memory format", *format);
     self.unsafeGetTensorImpl()->empty_tensor_restride(*format);
   }
-  if (FillsUninitialized()) [[unlikely]] at::native::fill_resize_deterministic_(self, before);
+  if (FillsUninitialized()) [[unlikely]]
+    at::native::fill_resize_deterministic_(self, before);
   return self;
 }
 
@@ -130,8 +132,7 @@ bool HasCompatibleShallowCopyType(const at::Tensor& self, const at::Tensor& from
     return tensor.layout() == c10::kStrided && !tensor.is_nested() && !tensor.is_quantized() &&
            (tensor.is_cpu() || tensor.is_privateuseone());
   };
-  return self.key_set() == from.key_set() || (plain(self) && plain(from)) ||
-         (self.is_sparse() && from.is_sparse()) ||
+  return self.key_set() == from.key_set() || (plain(self) && plain(from)) || (self.is_sparse() && from.is_sparse()) ||
          (at::sparse_csr::is_sparse_compressed(self) && at::sparse_csr::is_sparse_compressed(from));
 }
 

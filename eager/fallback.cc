@@ -278,8 +278,8 @@ at::Tensor AliasScope::Meta(const at::Tensor& tensor) {
 at::Tensor AliasScope::SparseAlias(const at::Tensor& tensor) {
   if (tensor.layout() == c10::kSparse) {
     auto* sparse = at::sparse::get_sparse_impl(tensor);
-    auto alias = at::detail::make_tensor<at::SparseTensorImpl>(c10::DispatchKeySet(c10::DispatchKey::SparseCPU),
-                                                               tensor.dtype());
+    auto alias =
+        at::detail::make_tensor<at::SparseTensorImpl>(c10::DispatchKeySet(c10::DispatchKey::SparseCPU), tensor.dtype());
     auto* alias_sparse = at::sparse::get_sparse_impl(alias);
     alias_sparse->resize_(sparse->sparse_dim(), sparse->dense_dim(), sparse->sizes());
     alias_sparse->set_indices_and_values_unsafe(Cpu(sparse->indices()), Cpu(sparse->values()));
@@ -291,9 +291,9 @@ at::Tensor AliasScope::SparseAlias(const at::Tensor& tensor) {
   const auto* compressed = at::sparse_csr::get_sparse_csr_impl(tensor);
   auto alias = at::detail::make_tensor<at::SparseCsrTensorImpl>(
       c10::DispatchKeySet(c10::DispatchKey::SparseCsrCPU), c10::Device(c10::kCPU), tensor.layout(), tensor.dtype());
-  at::sparse_csr::get_sparse_csr_impl(alias)->set_member_tensors(
-      Cpu(compressed->compressed_indices()), Cpu(compressed->plain_indices()), Cpu(compressed->values()),
-      tensor.sizes());
+  at::sparse_csr::get_sparse_csr_impl(alias)->set_member_tensors(Cpu(compressed->compressed_indices()),
+                                                                 Cpu(compressed->plain_indices()),
+                                                                 Cpu(compressed->values()), tensor.sizes());
   return alias;
 }
 
@@ -335,7 +335,8 @@ void AliasScope::WriteBackTensor(const Alias& alias) {
   }
   c10::StorageImpl* alias_storage = alias.alias.storage().unsafeGetStorageImpl();
   const bool same = std::any_of(storages_.begin(), storages_.end(), [&](const SharedStorage& shared) {
-    return shared.alias.get() == alias_storage && shared.original.get() == alias.original.storage().unsafeGetStorageImpl();
+    return shared.alias.get() == alias_storage &&
+           shared.original.get() == alias.original.storage().unsafeGetStorageImpl();
   });
   if (!same) original->set_storage_keep_dtype(OriginalStorage(alias.alias, alias.original.device()));
   SetGeometry(original, alias.alias.unsafeGetTensorImpl());
@@ -359,8 +360,9 @@ c10::intrusive_ptr<c10::StorageImpl> AliasScope::OriginalStorage(const at::Tenso
       data = MoveToDevice(std::move(impl->_mutable_data_ptr_no_checks()), device);
     } else {
       auto* holder = new c10::Storage(storage);
-      data = c10::DataPtr(const_cast<void*>(impl->data()), holder,
-                          [](void* context) { delete static_cast<c10::Storage*>(context); }, device);
+      data = c10::DataPtr(
+          const_cast<void*>(impl->data()), holder, [](void* context) { delete static_cast<c10::Storage*>(context); },
+          device);
     }
     made->set_data_ptr_noswap(std::move(data));
   }
@@ -449,8 +451,10 @@ namespace {
 // `cpu_key`: the CPU's key that stands for the key that the op was called with.
 void RunOnCpu(const c10::OperatorHandle& op, torch::jit::Stack* stack, c10::DispatchKey cpu_key) {
   const OpFacts& facts = FactsOf(op);
-  TORCH_CHECK_NOT_IMPLEMENTED(cpu_key == c10::DispatchKey::CPU ? facts.has_cpu_kernel : op.hasComputedKernelForDispatchKey(cpu_key), "The operator '", facts.name,
-                              "' is not currently implemented for the neuron device: it has no CPU kernel to fall back to.");
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      cpu_key == c10::DispatchKey::CPU ? facts.has_cpu_kernel : op.hasComputedKernelForDispatchKey(cpu_key),
+      "The operator '", facts.name,
+      "' is not currently implemented for the neuron device: it has no CPU kernel to fall back to.");
   const size_t first = stack->size() - facts.arguments;
 
   DeviceRule rule;
@@ -553,10 +557,10 @@ void InstallFallbackFor(c10::DispatchKey key) {
   library->fallback(torch::CppFunction::makeFromBoxedFunction<&Fallback<cpu_key>>());
 }
 
-// PyTorch would compose some ops that the CPU has whole of other ops: the functional and in-place forms of structured ops
-// of a shape function, an allocation and the out= form, others (native_layer_norm) of arithmetic. One call of the CPU's
-// own kernel is cheaper and gives its numbers and strides. Composite ops with a derived autograd formula must stay
-// composite.
+// PyTorch would compose some ops that the CPU has whole of other ops: the functional and in-place forms of structured
+// ops of a shape function, an allocation and the out= form, others (native_layer_norm) of arithmetic. One call of the
+// CPU's own kernel is cheaper and gives its numbers and strides. Composite ops with a derived autograd formula must
+// stay composite.
 template <c10::DispatchKey cpu_key>
 void InstallByName(c10::DispatchKey key) {
   auto* library = new torch::Library(torch::Library::IMPL, "aten", key, __FILE__, __LINE__);

@@ -4,8 +4,8 @@
 // The device's memory is host memory. For each neuron tensor among the arguments a CPU tensor is made over the same
 // memory, with one alias storage per storage, so that aliasing and overlap mean the same to the CPU kernel. What it
 // returns is mapped back: an alias of an argument to the argument itself, another tensor on an alias storage to a view
-// of the original storage, and new memory, which the kernel took from the device's allocator (allocator.h), moves to the
-// device. Sizes, strides or storages that the kernel changed in an argument that it writes are written back.
+// of the original storage, and new memory, which the kernel took from the device's allocator (allocator.h), moves to
+// the device. Sizes, strides or storages that the kernel changed in an argument that it writes are written back.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -83,12 +83,12 @@ class AliasScope {
   absl::flat_hash_map<const c10::StorageImpl*, size_t> storage_index_;
 };
 
-// Materialize for every tensor that a CPU kernel reaches through `tensor`: itself, or the parts of a sparse one. Nothing
-// happens for tensors of other devices.
+// Materialize for every tensor that a CPU kernel reaches through `tensor`: itself, or the parts of a sparse one.
+// Nothing happens for tensors of other devices.
 void MaterializeForCpu(const at::Tensor& tensor, CutReason reason);
 
-// While one lives, this thread runs CPU kernels as if below every feature of the dispatcher (autograd, autocast, modes),
-// and CPU tensors that they make lie in the memory of device `index` (-1: of the host).
+// While one lives, this thread runs CPU kernels as if below every feature of the dispatcher (autograd, autocast,
+// modes), and CPU tensors that they make lie in the memory of device `index` (-1: of the host).
 class CpuKernelScope {
  public:
   explicit CpuKernelScope(c10::DeviceIndex index);

@@ -42,8 +42,8 @@ class NeuronGeneratorImpl final : public c10::GeneratorImpl {
 // The default generator of device `index` (-1: the current one). Throws for one that does not exist.
 const at::Generator& DefaultGenerator(c10::DeviceIndex index);
 
-// The generator's implementation, the default one of `index` when it is empty. Throws PyTorch's error for a generator of
-// another device type.
+// The generator's implementation, the default one of `index` when it is empty. Throws PyTorch's error for a generator
+// of another device type.
 NeuronGeneratorImpl& GeneratorOrDefault(const std::optional<at::Generator>& generator, c10::DeviceIndex index);
 
 }  // namespace openneuron::eager

@@ -87,8 +87,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     if (event != nullptr) EventOf(event).Synchronize();
   }
   double elapsedTime(void* start, void* end, const c10::DeviceIndex) const override {
-    TORCH_CHECK(start != nullptr && end != nullptr,
-                "Both events must be recorded before calculating elapsed time.");
+    TORCH_CHECK(start != nullptr && end != nullptr, "Both events must be recorded before calculating elapsed time.");
     const auto elapsed = device::Event::ElapsedMs(EventOf(start), EventOf(end));
     TORCH_CHECK(elapsed.ok(), std::string(elapsed.status().message()));
     return *elapsed;

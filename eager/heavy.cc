@@ -1,4 +1,5 @@
-// Heavy ops at run time: operands become CPU tensors over the same memory and go to PyTorch's kernels, below the dispatcher.
+// Heavy ops at run time: operands become CPU tensors over the same memory and go to PyTorch's kernels, below the
+// dispatcher.
 
 #include "eager/heavy.h"
 
@@ -113,9 +114,7 @@ class CallScope {
   explicit CallScope(const HeavyCall& call) : call_(call) {}
   ~CallScope() { pool_.Recycle(); }
 
-  Tensor& Wrap(const HeavyOperand& operand) {
-    return Wrap(operand, Sizes(operand.layout), Strides(operand.layout));
-  }
+  Tensor& Wrap(const HeavyOperand& operand) { return Wrap(operand, Sizes(operand.layout), Strides(operand.layout)); }
   Tensor& Wrap(const HeavyOperand& operand, at::IntArrayRef sizes, at::IntArrayRef strides) {
     return pool_.Take(operand.data, operand.layout.type, sizes, strides);
   }
@@ -239,8 +238,8 @@ void Embedding(const HeavyCall& call) {
 // Attributes: padding_idx, scale_grad_by_freq.
 void EmbeddingBackward(const HeavyCall& call) {
   CallScope scope(call);
-  const Tensor gradient = at::cpu::embedding_dense_backward(
-      scope.In(0), scope.In(1), call.outputs[0].layout.sizes[0], call.attrs[0], call.attrs[1] != 0);
+  const Tensor gradient = at::cpu::embedding_dense_backward(scope.In(0), scope.In(1), call.outputs[0].layout.sizes[0],
+                                                            call.attrs[0], call.attrs[1] != 0);
   scope.Out(0).copy_(gradient);
 }
 

@@ -100,7 +100,8 @@ void BindStreams(py::module_& m) {
   m.def(
       "set_stream",
       [](int64_t id, int64_t index, int64_t type) {
-        TORCH_CHECK(type == static_cast<int64_t>(kNeuron), "Expected a neuron stream, but got one of device type ", type);
+        TORCH_CHECK(type == static_cast<int64_t>(kNeuron), "Expected a neuron stream, but got one of device type ",
+                    type);
         ExchangeStream(MakeStream(Index(index), id));
         SetCurrentDevice(Index(index));
       },

@@ -16,8 +16,8 @@ struct PolicyParams {
 inline constexpr PolicyParams kParams;
 
 // The content rule: asymmetric-extremum chunking. Each op has a hash of itself and the few ops before it; a
-// chunk ends when `content_window` ops have passed since its largest hash. Cuts so depend on what is near them and not on
-// where the stream began: a loop settles into the same chunks whatever its period. Sizes are left out, so that
+// chunk ends when `content_window` ops have passed since its largest hash. Cuts so depend on what is near them and not
+// on where the stream began: a loop settles into the same chunks whatever its period. Sizes are left out, so that
 // growing shapes do not move the cuts.
 class ContentRule {
  public:

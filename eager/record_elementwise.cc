@@ -16,12 +16,23 @@ bool HostValue(const at::Tensor& tensor, at::Scalar* value) {
   if (tensor.is_neg() || tensor.is_conj() || tensor.layout() != at::kStrided || tensor._is_zerotensor()) return false;
   const void* data = tensor.const_data_ptr();
   switch (tensor.scalar_type()) {
-    case at::kDouble: *value = *static_cast<const double*>(data); return true;
-    case at::kFloat: *value = static_cast<double>(*static_cast<const float*>(data)); return true;
-    case at::kLong: *value = *static_cast<const int64_t*>(data); return true;
-    case at::kInt: *value = static_cast<int64_t>(*static_cast<const int32_t*>(data)); return true;
-    case at::kBool: *value = *static_cast<const bool*>(data); return true;
-    default: return false;
+    case at::kDouble:
+      *value = *static_cast<const double*>(data);
+      return true;
+    case at::kFloat:
+      *value = static_cast<double>(*static_cast<const float*>(data));
+      return true;
+    case at::kLong:
+      *value = *static_cast<const int64_t*>(data);
+      return true;
+    case at::kInt:
+      *value = static_cast<int64_t>(*static_cast<const int32_t*>(data));
+      return true;
+    case at::kBool:
+      *value = *static_cast<const bool*>(data);
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -37,24 +48,33 @@ bool Fits(const at::Scalar& scalar, ScalarType type) {
   if (!scalar.isIntegral(true)) return c10::isFloatingType(type);
   const int64_t value = scalar.toLong();
   switch (type) {
-    case at::kByte: return value >= 0 && value <= 255;
-    case at::kChar: return value >= -128 && value <= 127;
-    case at::kShort: return value >= INT16_MIN && value <= INT16_MAX;
-    case at::kInt: return value >= INT32_MIN && value <= INT32_MAX;
-    case at::kBool: return scalar.isBoolean() || value == 0 || value == 1;
-    default: return true;
+    case at::kByte:
+      return value >= 0 && value <= 255;
+    case at::kChar:
+      return value >= -128 && value <= 127;
+    case at::kShort:
+      return value >= INT16_MIN && value <= INT16_MAX;
+    case at::kInt:
+      return value >= INT32_MIN && value <= INT32_MAX;
+    case at::kBool:
+      return scalar.isBoolean() || value == 0 || value == 1;
+    default:
+      return true;
   }
 }
 
-trace::ScalarBits BitsFor(const at::Scalar& scalar, DType type) {
-  return trace::IsFloating(type) ? Bits(scalar.toDouble()) : Bits(scalar.toLong());
+// The number as an op of this type takes it; false when it cannot be one.
+bool ToBits(const at::Scalar& scalar, ScalarType type, trace::ScalarBits* bits) {
+  if (scalar.isComplex() || !Fits(scalar, type)) return false;
+  *bits = c10::isFloatingType(type) ? Bits(scalar.toDouble()) : Bits(scalar.toLong());
+  return true;
 }
 
-ScalarType Promote(const Operands& operands, const Params& params, const ElementwiseOptions& options) {
+ScalarType Promote(Operands operands, absl::Span<const at::Scalar> params, const ElementwiseOptions& options) {
   at::native::ResultTypeState state;
-  for (size_t i = options.first_promoted; i < operands.size(); ++i) {
-    state = operands[i].tensor() != nullptr ? at::native::update_result_type_state(*operands[i].tensor(), state)
-                                            : at::native::update_result_type_state(operands[i].scalar(), state);
+  for (const Operand* operand = operands.begin() + options.first_promoted; operand != operands.end(); ++operand) {
+    state = operand->tensor() != nullptr ? at::native::update_result_type_state(*operand->tensor(), state)
+                                         : at::native::update_result_type_state(operand->scalar(), state);
   }
   if (options.params_promote) {
     for (const at::Scalar& param : params) state = at::native::update_result_type_state(param, state);
@@ -80,8 +100,10 @@ bool OutputStrides(at::IntArrayRef sizes, absl::Span<const at::Tensor* const> in
     if (contiguous) return false;
     if (last2d || last3d || dense) {
       strides->assign(inputs[0]->strides().begin(), inputs[0]->strides().end());
-      if (last2d) *strides = at::DimVector(c10::get_channels_last_strides_2d(sizes));
-      else if (last3d) *strides = at::DimVector(c10::get_channels_last_strides_3d(sizes));
+      if (last2d)
+        *strides = at::DimVector(c10::get_channels_last_strides_2d(sizes));
+      else if (last3d)
+        *strides = at::DimVector(c10::get_channels_last_strides_3d(sizes));
       return true;
     }
   }
@@ -148,13 +170,13 @@ bool Broadcast(absl::Span<const at::Tensor* const> inputs, at::DimVector* sizes)
 
 }  // namespace
 
-bool RecordElementwise(Op op, Operands operands, const Params& params, const ElementwiseOptions& options,
+bool RecordElementwise(Op op, Operands operands, absl::Span<const at::Scalar> params, const ElementwiseOptions& options,
                        at::Tensor* result) {
   absl::InlinedVector<const at::Tensor*, 4> inputs;
   c10::Device device(kNeuron, -1);
   bool plain = true;  // one shape, one dtype, contiguous, and numbers that do not change the type
-  for (size_t i = 0; i < operands.size(); ++i) {
-    const at::Tensor* t = operands[i].tensor();
+  for (const Operand& operand : operands) {
+    const at::Tensor* t = operand.tensor();
     if (t == nullptr) continue;
     if (!t->defined()) return false;
     if (t->is_cpu()) {
@@ -178,7 +200,6 @@ bool RecordElementwise(Op op, Operands operands, const Params& params, const Ele
   }
   if (options.out != nullptr && (!Recordable(*options.out) || options.out->device() != device)) return false;
 
-  // Numbers: the promotion looks at tensors, so CPU tensors are replaced by their values behind it.
   const trace::OpInfo& info = trace::Info(op);
   plain = plain && options.first_promoted == 0 && !inputs.empty();
   ScalarType common = options.type;
@@ -200,13 +221,6 @@ bool RecordElementwise(Op op, Operands operands, const Params& params, const Ele
     if (!plain) common = ScalarType::Undefined;
   }
   if (common == ScalarType::Undefined) common = Promote(operands, params, options);
-  for (Operand& operand : operands) {
-    if (operand.tensor() != nullptr && operand.tensor()->is_cpu()) {
-      at::Scalar value;
-      if (!HostValue(*operand.tensor(), &value)) return false;
-      operand.set_scalar(value);
-    }
-  }
   DType type;
   if (!ToDType(common, &type)) return false;
   if (info.types == trace::OpTypes::kFloat && !trace::IsFloating(type)) {
@@ -214,22 +228,35 @@ bool RecordElementwise(Op op, Operands operands, const Params& params, const Ele
     if (!ToDType(common, &type)) return false;
   }
   if (!trace::HasType(op, type)) return false;
+  // Scalar operands, then params, as they lie in the trace.
+  absl::InlinedVector<trace::ScalarBits, 6> numbers;
+  trace::ScalarBits bits;
   for (const Operand& operand : operands) {
-    if (operand.tensor() == nullptr && (operand.scalar().isComplex() || !Fits(operand.scalar(), common))) return false;
+    if (operand.tensor() == nullptr) {
+      if (!ToBits(operand.scalar(), common, &bits)) return false;
+    } else if (operand.tensor()->is_cpu()) {
+      at::Scalar value;
+      if (!HostValue(*operand.tensor(), &value) || !ToBits(value, common, &bits)) return false;
+    } else {
+      continue;
+    }
+    numbers.push_back(bits);
   }
+  const size_t first_param = numbers.size();
   for (const at::Scalar& param : params) {
-    if (param.isComplex() || !Fits(param, common)) return false;
+    if (!ToBits(param, common, &bits)) return false;
+    numbers.push_back(bits);
   }
   const ScalarType result_type = info.result == trace::OpResult::kBool ? at::kBool : common;
 
   // Shape and layout of the output.
-  at::Tensor out;
+  at::Tensor fresh;
   bool like_first = false;
   if (plain) {
     if (options.out != nullptr) {
       if (options.out->sizes() != inputs[0]->sizes()) return false;
     } else {
-      out = EmptyContiguous(inputs[0]->sizes(), result_type, device);
+      fresh = EmptyContiguous(inputs[0]->sizes(), result_type, device);
       like_first = true;
     }
   } else {
@@ -239,38 +266,39 @@ bool RecordElementwise(Op op, Operands operands, const Params& params, const Ele
       if (!inputs.empty() && options.out->sizes() != at::IntArrayRef(sizes)) return false;
     } else {
       at::DimVector strides;
-      out = OutputStrides(sizes, inputs, &strides) ? EmptyStrided(sizes, strides, result_type, device)
-                                                   : EmptyContiguous(sizes, result_type, device);
+      fresh = OutputStrides(sizes, inputs, &strides) ? EmptyStrided(sizes, strides, result_type, device)
+                                                     : EmptyContiguous(sizes, result_type, device);
     }
   }
+  const at::Tensor& out = options.out != nullptr ? *options.out : fresh;
   if (options.out != nullptr) {
-    out = *options.out;
     if (!c10::canCast(result_type, out.scalar_type()) || !NoInternalOverlap(out)) return false;
     for (const at::Tensor* t : inputs) {
       if (!SafeToWrite(out, *t)) return false;
     }
   }
-  *result = out;
-  if (out.numel() == 0) return true;
-
-  Recorder recorder(device);
-  absl::InlinedVector<trace::ViewId, 4> views;
-  for (const at::Tensor* t : inputs) views.push_back(recorder.View(*t));
-  const trace::ViewId out_view =
-      options.out != nullptr ? recorder.View(out) : recorder.Fresh(out, like_first ? views[0] : -1);
-  trace::Trace& trace = recorder.trace();
-  trace.BeginNode(op, type, static_cast<int>(operands.size()), 1, 0, static_cast<int>(params.size()));
-  size_t next = 0;
-  for (const Operand& operand : operands) {
-    if (operand.tensor() != nullptr) {
-      trace.Input(views[next++]);
-    } else {
-      trace.ScalarInput(BitsFor(operand.scalar(), type));
+  if (out.numel() > 0) {
+    Recorder recorder(device);
+    absl::InlinedVector<trace::ViewId, 4> views;
+    for (const at::Tensor* t : inputs) views.push_back(recorder.View(*t));
+    const trace::ViewId out_view =
+        options.out != nullptr ? recorder.View(out) : recorder.Fresh(out, like_first ? views[0] : -1);
+    trace::Trace& trace = recorder.trace();
+    trace.BeginNode(op, type, static_cast<int>(operands.size()), 1, 0, static_cast<int>(params.size()));
+    size_t next_view = 0, next_number = 0;
+    for (const Operand& operand : operands) {
+      if (operand.tensor() != nullptr && !operand.tensor()->is_cpu()) {
+        trace.Input(views[next_view++]);
+      } else {
+        trace.ScalarInput(numbers[next_number++]);
+      }
     }
+    trace.Output(out_view);
+    for (size_t i = first_param; i < numbers.size(); ++i) trace.Param(numbers[i]);
+    recorder.Finish(op, type);
   }
-  trace.Output(out_view);
-  for (const at::Scalar& param : params) trace.Param(BitsFor(param, type));
-  recorder.Finish(op, type);
+  // Only a new tensor is handed over: callers have their out= themselves.
+  *result = std::move(fresh);
   return true;
 }
 

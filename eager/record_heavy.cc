@@ -433,8 +433,8 @@ Tensor& CatOut(const at::ITensorListRef& tensors, int64_t dim, Tensor& out) {
 
 bool IsNllCall(Op op, const Tensor& self, const Tensor& target, const Tensor& weight, int64_t reduction, DType* type) {
   if (!Agree(op, {&self}, type) || self.dim() != 2 || reduction < 0 || reduction > 2) return false;
-  if (!target.defined() || !IsOperand(target, self.device()) || target.dim() != 1 ||
-      target.size(0) != self.size(0) || (target.scalar_type() != at::kLong && target.scalar_type() != at::kByte)) {
+  if (!target.defined() || !IsOperand(target, self.device()) || target.dim() != 1 || target.size(0) != self.size(0) ||
+      (target.scalar_type() != at::kLong && target.scalar_type() != at::kByte)) {
     return false;
   }
   return !weight.defined() || (IsOperand(weight, self.device()) && weight.scalar_type() == self.scalar_type() &&
@@ -463,11 +463,11 @@ Tensor NllLossBackward(const Tensor& gradient, const Tensor& self, const Tensor&
                        const Tensor& total_weight) {
   const Tensor& weight = OrUndefined(weight_or_not);
   DType type;
-  const bool known =
-      IsNllCall(Op::kNllLossBackward, self, target, weight, reduction, &type) &&
-      Agree(Op::kNllLossBackward, {&self, &gradient, &total_weight}, &type) && total_weight.numel() == 1 &&
-      (reduction == at::Reduction::None ? gradient.dim() == 1 && gradient.size(0) == self.size(0)
-                                        : gradient.dim() <= 1 && gradient.numel() == 1);
+  const bool known = IsNllCall(Op::kNllLossBackward, self, target, weight, reduction, &type) &&
+                     Agree(Op::kNllLossBackward, {&self, &gradient, &total_weight}, &type) &&
+                     total_weight.numel() == 1 &&
+                     (reduction == at::Reduction::None ? gradient.dim() == 1 && gradient.size(0) == self.size(0)
+                                                       : gradient.dim() <= 1 && gradient.numel() == 1);
   if (!known) {
     return Fallback<at::_ops::nll_loss_backward>::call(gradient, self, target, weight_or_not, reduction, ignore_index,
                                                        total_weight);

@@ -25,8 +25,8 @@ bool RecordRandom(Op op, Tensor& self, const Generator& generator, absl::Span<co
     return false;
   }
   if (self.numel() == 0) return true;
-  const PhiloxState place = GeneratorOrDefault(generator, self.device().index())
-                                .ReserveOffset(kernels::RandomOffsetIncrement(self.numel()));
+  const PhiloxState place =
+      GeneratorOrDefault(generator, self.device().index()).ReserveOffset(kernels::RandomOffsetIncrement(self.numel()));
   Recorder recorder(self.device());
   const trace::ViewId view = recorder.View(self);
   trace::Trace& trace = recorder.trace();
@@ -66,16 +66,26 @@ Tensor& Exponential(Tensor& self, double lambda, Generator generator) {
 // The largest value that random_ without bounds gives: all integers that the dtype represents exactly.
 int64_t RandomMaximum(at::ScalarType type) {
   switch (type) {
-    case at::kBool: return 1;
-    case at::kByte: return 255;
-    case at::kChar: return 127;
-    case at::kShort: return INT16_MAX;
-    case at::kInt: return INT32_MAX;
-    case at::kHalf: return int64_t{1} << 11;
-    case at::kBFloat16: return int64_t{1} << 8;
-    case at::kFloat: return int64_t{1} << 24;
-    case at::kDouble: return int64_t{1} << 53;
-    default: return INT64_MAX;
+    case at::kBool:
+      return 1;
+    case at::kByte:
+      return 255;
+    case at::kChar:
+      return 127;
+    case at::kShort:
+      return INT16_MAX;
+    case at::kInt:
+      return INT32_MAX;
+    case at::kHalf:
+      return int64_t{1} << 11;
+    case at::kBFloat16:
+      return int64_t{1} << 8;
+    case at::kFloat:
+      return int64_t{1} << 24;
+    case at::kDouble:
+      return int64_t{1} << 53;
+    default:
+      return INT64_MAX;
   }
 }
 Tensor& Random(Tensor& self, Generator generator) {
@@ -86,10 +96,10 @@ Tensor& Random(Tensor& self, Generator generator) {
 }
 bool RangeFits(const Tensor& self, int64_t from, int64_t to) {
   const int64_t most = RandomMaximum(self.scalar_type());
-  const int64_t least = self.is_floating_point() ? -most
-                        : self.scalar_type() == at::kLong                                ? INT64_MIN
+  const int64_t least = self.is_floating_point()                                             ? -most
+                        : self.scalar_type() == at::kLong                                    ? INT64_MIN
                         : self.scalar_type() == at::kBool || self.scalar_type() == at::kByte ? 0
-                                                                                         : -most - 1;
+                                                                                             : -most - 1;
   return from < to && from >= least && to - 1 <= most;
 }
 Tensor& RandomFrom(Tensor& self, int64_t from, std::optional<int64_t> to, Generator generator) {
@@ -101,15 +111,16 @@ Tensor& RandomFrom(Tensor& self, int64_t from, std::optional<int64_t> to, Genera
   return Fallback<at::_ops::random__from>::call(self, from, to, generator);
 }
 Tensor& RandomTo(Tensor& self, int64_t to, Generator generator) {
-  if (RangeFits(self, 0, to) && RecordRandom(Op::kRandomInt, self, generator, {Bits(int64_t{0}), Bits(to)})) return self;
+  if (RangeFits(self, 0, to) && RecordRandom(Op::kRandomInt, self, generator, {Bits(int64_t{0}), Bits(to)}))
+    return self;
   return Fallback<at::_ops::random__to>::call(self, to, generator);
 }
 
 Tensor& Arange(const Scalar& start, const Scalar& end, const Scalar& step, Tensor& out) {
   using F = at::_ops::arange_start_out;
   DType type;
-  if (!Recordable(out) || !ToDType(out.scalar_type(), &type) || !trace::HasType(Op::kIota, type) ||
-      start.isComplex() || end.isComplex() || step.isComplex()) {
+  if (!Recordable(out) || !ToDType(out.scalar_type(), &type) || !trace::HasType(Op::kIota, type) || start.isComplex() ||
+      end.isComplex() || step.isComplex()) {
     return Fallback<F>::call(start, end, step, out);
   }
   int64_t size;

@@ -82,8 +82,8 @@ void RecordNode(Op op, DType type, const Tensor& self, const Split& split, absl:
 
 struct Reduction {
   Op op;
-  ScalarType type;     // computed in
-  ScalarType result;   // of the output
+  ScalarType type;    // computed in
+  ScalarType result;  // of the output
   std::optional<double> param;
 };
 
@@ -147,8 +147,8 @@ Tensor SumDim(const Tensor& self, OptionalIntArrayRef dim, bool keepdim, Dtype d
 }
 Tensor& SumOut(const Tensor& self, OptionalIntArrayRef dim, bool keepdim, Dtype dtype, Tensor& out) {
   Dtype type = dtype.has_value() ? dtype : Dtype(out.scalar_type());
-  return Into<at::_ops::sum_IntList_out>(out, Accumulating(Op::kSum, self, type), self, dim, keepdim, self, dim, keepdim,
-                                         dtype, out);
+  return Into<at::_ops::sum_IntList_out>(out, Accumulating(Op::kSum, self, type), self, dim, keepdim, self, dim,
+                                         keepdim, dtype, out);
 }
 Tensor Mean(const Tensor& self, Dtype dtype) {
   const ScalarType type = dtype.value_or(self.scalar_type());
@@ -254,10 +254,14 @@ std::tuple<Tensor, Tensor> SpreadAndMean(const Tensor& self, OptionalIntArrayRef
 bool NormOp(const Scalar& ord, Op* op) {
   if (ord.isComplex()) return false;
   const double p = ord.toDouble();
-  if (p == 2) *op = Op::kNorm2;
-  else if (p == 1) *op = Op::kNorm1;
-  else if (std::isinf(p) && p > 0) *op = Op::kNormInf;
-  else return false;
+  if (p == 2)
+    *op = Op::kNorm2;
+  else if (p == 1)
+    *op = Op::kNorm1;
+  else if (std::isinf(p) && p > 0)
+    *op = Op::kNormInf;
+  else
+    return false;
   return true;
 }
 Tensor VectorNorm(const Tensor& self, const Scalar& ord, OptionalIntArrayRef dim, bool keepdim, Dtype dtype) {

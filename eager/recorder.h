@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <array>
 #include <bit>
 #include <vector>
 
@@ -15,12 +16,36 @@ namespace openneuron::eager {
 inline trace::ScalarBits Bits(double value) { return std::bit_cast<trace::ScalarBits>(value); }
 inline trace::ScalarBits Bits(int64_t value) { return static_cast<trace::ScalarBits>(value); }
 
+// The PyTorch dtypes in the order of the trace's.
+inline constexpr at::ScalarType kScalarTypes[trace::kDTypeCount] = {at::kBool,  at::kByte,  at::kChar, at::kShort,
+                                                                    at::kInt,   at::kLong,  at::kHalf, at::kBFloat16,
+                                                                    at::kFloat, at::kDouble};
+inline at::ScalarType ToScalarType(trace::DType type) { return kScalarTypes[static_cast<size_t>(type)]; }
+
+inline constexpr auto kDTypes = [] {
+  std::array<int8_t, c10::NumScalarTypes> out{};
+  out.fill(-1);
+  for (int i = 0; i < trace::kDTypeCount; ++i) out[static_cast<size_t>(kScalarTypes[i])] = static_cast<int8_t>(i);
+  return out;
+}();
 // The trace's name of a PyTorch dtype; false for those that are not recorded (complex, float8, quantized ...).
-bool ToDType(at::ScalarType type, trace::DType* out);
-at::ScalarType ToScalarType(trace::DType type);
+inline bool ToDType(at::ScalarType type, trace::DType* out) {
+  const int8_t found = static_cast<size_t>(type) < kDTypes.size() ? kDTypes[static_cast<size_t>(type)] : int8_t{-1};
+  *out = static_cast<trace::DType>(found);
+  return found >= 0;
+}
 
 // True when `tensor` can be an operand: ours, strided, recordable dtype and rank, no negative or conjugate view.
-bool Recordable(const at::Tensor& tensor);
+inline bool Recordable(const at::Tensor& tensor) {
+  constexpr c10::DispatchKeySet kLazyValues{c10::DispatchKey::Negative, c10::DispatchKey::Conjugate,
+                                            c10::DispatchKey::ZeroTensor};
+  const c10::TensorImpl* t = tensor.unsafeGetTensorImpl();
+  const c10::DispatchKeySet keys = t->key_set();
+  trace::DType type;
+  return keys.has(c10::DispatchKey::PrivateUse1) && !keys.has_any(kLazyValues) &&
+         ToDType(c10::typeMetaToScalarType(t->dtype()), &type) && t->dim() <= trace::kMaxTraceRank &&
+         StorageOf(t) != nullptr;
+}
 
 // True when writing `out` in one op that also reads `in` keeps the rules of PyTorch's overlap checks without a
 // closer look: different memory, the very same view, or certainly disjoint ones.
@@ -28,8 +53,8 @@ bool SafeToWrite(const at::Tensor& out, const at::Tensor& in);
 // True when no two elements of `out` share memory.
 bool NoInternalOverlap(const at::Tensor& out);
 
-// Holds the engine's lock from construction to destruction. Usage: Recorder r(device); views; BeginNode...; r.Finish(op).
-// Throws before anything is recorded when an operand's own launch failed.
+// Holds the engine's lock from construction to destruction. Usage: Recorder r(device); views; BeginNode...;
+// r.Finish(op). Throws before anything is recorded when an operand's own launch failed.
 class Recorder {
  public:
   explicit Recorder(c10::Device device);

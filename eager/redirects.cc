@@ -55,9 +55,9 @@ std::tuple<Tensor, Tensor, Tensor> ConvolutionBackward(const Tensor& grad_output
   AliasScope scope;
   const CpuKernelScope kernel_scope(input.device().index());
   const std::array<int64_t, 1> bias_sizes = {grad_output.size(1)};
-  auto [grad_input, grad_weight, grad_bias] = at::convolution_backward(
-      scope.Cpu(grad_output), scope.Cpu(input), scope.Cpu(weight), bias_sizes, stride, padding, dilation, transposed,
-      output_padding, groups, output_mask);
+  auto [grad_input, grad_weight, grad_bias] =
+      at::convolution_backward(scope.Cpu(grad_output), scope.Cpu(input), scope.Cpu(weight), bias_sizes, stride, padding,
+                               dilation, transposed, output_padding, groups, output_mask);
   const c10::Device device = input.device();
   return {scope.Return(std::move(grad_input), device), scope.Return(std::move(grad_weight), device),
           scope.Return(std::move(grad_bias), device)};
@@ -105,10 +105,9 @@ std::tuple<Tensor, Tensor, Tensor> LstmCellBackward(const OptionalTensor& grad_h
     grad_o = at::zeros_like(o);
     grad_cell = *grad_cy;
   }
-  const Tensor grad_gates =
-      at::cat({at::sigmoid_backward(grad_cell * g, i), at::sigmoid_backward(grad_cell * cx, f),
-               at::tanh_backward(grad_cell * i, g), grad_o},
-              1);
+  const Tensor grad_gates = at::cat({at::sigmoid_backward(grad_cell * g, i), at::sigmoid_backward(grad_cell * cx, f),
+                                     at::tanh_backward(grad_cell * i, g), grad_o},
+                                    1);
   return {grad_gates, grad_cell * f, has_bias ? grad_gates.sum(0) : Tensor()};
 }
 

@@ -15,16 +15,18 @@ using at::Tensor;
 
 // Records into a new tensor, in place, or into out=; falls back to F with the same arguments.
 template <class F, class... Args>
-Tensor New(Op op, Operands operands, const Params& params, const ElementwiseOptions& options, const Args&... args) {
+Tensor New(Op op, Operands operands, absl::Span<const Scalar> params, const ElementwiseOptions& options,
+           const Args&... args) {
   Tensor result;
-  if (RecordElementwise(op, std::move(operands), params, options, &result)) return result;
+  if (RecordElementwise(op, operands, params, options, &result)) return result;
   return Fallback<F>::call(args...);
 }
 template <class F, class... Args>
-Tensor& Into(Tensor& out, Op op, Operands operands, const Params& params, ElementwiseOptions options, Args&&... args) {
+Tensor& Into(Tensor& out, Op op, Operands operands, absl::Span<const Scalar> params, ElementwiseOptions options,
+             Args&&... args) {
   Tensor result;
   options.out = &out;
-  if (RecordElementwise(op, std::move(operands), params, options, &result)) return out;
+  if (RecordElementwise(op, operands, params, options, &result)) return out;
   return Fallback<F>::call(std::forward<Args>(args)...);
 }
 
@@ -267,10 +269,14 @@ bool Bounds(const Tensor& self, const std::optional<Scalar>& low, const std::opt
   if (!floating && self.scalar_type() != at::kLong && !(low.has_value() && high.has_value())) {
     const auto limits = [&](bool lowest) -> Scalar {
       switch (self.scalar_type()) {
-        case at::kByte: return int64_t{lowest ? 0 : 255};
-        case at::kChar: return int64_t{lowest ? INT8_MIN : INT8_MAX};
-        case at::kShort: return int64_t{lowest ? INT16_MIN : INT16_MAX};
-        default: return int64_t{lowest ? INT32_MIN : INT32_MAX};
+        case at::kByte:
+          return int64_t{lowest ? 0 : 255};
+        case at::kChar:
+          return int64_t{lowest ? INT8_MIN : INT8_MAX};
+        case at::kShort:
+          return int64_t{lowest ? INT16_MIN : INT16_MAX};
+        default:
+          return int64_t{lowest ? INT32_MIN : INT32_MAX};
       }
     };
     *bounds = {low.has_value() ? *low : limits(true), high.has_value() ? *high : limits(false)};
@@ -466,24 +472,24 @@ Tensor MseLossBackward(const Tensor& grad, const Tensor& self, const Tensor& tar
   return New<F>(Op::kMseLossBackward, {grad, self, target}, {norm}, {}, grad, self, target, reduction);
 }
 
-#define ON_UNARY(K, Id, name)                                                    \
-  m.impl(#name, TORCH_FN((K<Op::k##Id, at::_ops::name>)));                       \
-  m.impl(#name "_", TORCH_FN((K##InPlace<Op::k##Id, at::_ops::name##_>)));       \
+#define ON_UNARY(K, Id, name)                                              \
+  m.impl(#name, TORCH_FN((K<Op::k##Id, at::_ops::name>)));                 \
+  m.impl(#name "_", TORCH_FN((K##InPlace<Op::k##Id, at::_ops::name##_>))); \
   m.impl(#name ".out", TORCH_FN((K##Out<Op::k##Id, at::_ops::name##_out>)));
-#define ON_BINARY(K, Id, name)                                                             \
-  m.impl(#name ".Tensor", TORCH_FN((K<Op::k##Id, at::_ops::name##_Tensor>)));              \
+#define ON_BINARY(K, Id, name)                                                \
+  m.impl(#name ".Tensor", TORCH_FN((K<Op::k##Id, at::_ops::name##_Tensor>))); \
   m.impl(#name "_.Tensor", TORCH_FN((K##InPlace<Op::k##Id, at::_ops::name##__Tensor>)));
-#define ON_COMPARISON(Id, name)                                                                          \
-  ON_BINARY(Binary, Id, name)                                                                            \
-  m.impl(#name ".Tensor_out", TORCH_FN((BinaryOut<Op::k##Id, at::_ops::name##_Tensor_out>)));            \
-  m.impl(#name ".Scalar", TORCH_FN((BinaryScalar<Op::k##Id, at::_ops::name##_Scalar>)));                 \
-  m.impl(#name "_.Scalar", TORCH_FN((BinaryScalarInPlace<Op::k##Id, at::_ops::name##__Scalar>)));        \
+#define ON_COMPARISON(Id, name)                                                                   \
+  ON_BINARY(Binary, Id, name)                                                                     \
+  m.impl(#name ".Tensor_out", TORCH_FN((BinaryOut<Op::k##Id, at::_ops::name##_Tensor_out>)));     \
+  m.impl(#name ".Scalar", TORCH_FN((BinaryScalar<Op::k##Id, at::_ops::name##_Scalar>)));          \
+  m.impl(#name "_.Scalar", TORCH_FN((BinaryScalarInPlace<Op::k##Id, at::_ops::name##__Scalar>))); \
   m.impl(#name ".Scalar_out", TORCH_FN((BinaryScalarOut<Op::k##Id, at::_ops::name##_Scalar_out>)));
-#define ON_BITWISE(Id, name)   \
-  ON_BINARY(Binary, Id, name)  \
+#define ON_BITWISE(Id, name)  \
+  ON_BINARY(Binary, Id, name) \
   m.impl(#name ".Tensor_out", TORCH_FN((BinaryOut<Op::k##Id, at::_ops::name##_Tensor_out>)));
-#define ON_GRADIENT(Id, name)                                                 \
-  m.impl(#name, TORCH_FN((Binary<Op::k##Id, at::_ops::name>)));               \
+#define ON_GRADIENT(Id, name)                                   \
+  m.impl(#name, TORCH_FN((Binary<Op::k##Id, at::_ops::name>))); \
   m.impl(#name ".grad_input", TORCH_FN((BinaryOut<Op::k##Id, at::_ops::name##_grad_input>)));
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
@@ -564,8 +570,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("pow.Tensor_Scalar", TORCH_FN(PowScalar));
   m.impl("pow_.Scalar", TORCH_FN(PowScalarInPlace));
   m.impl("pow.Tensor_Scalar_out", TORCH_FN(PowScalarOut));
-#define ON_PAIR(K, Id, name)                                          \
-  m.impl(#name, TORCH_FN((K<Op::k##Id, at::_ops::name>)));            \
+#define ON_PAIR(K, Id, name)                               \
+  m.impl(#name, TORCH_FN((K<Op::k##Id, at::_ops::name>))); \
   m.impl(#name ".out", TORCH_FN((K##Out<Op::k##Id, at::_ops::name##_out>)));
   ON_PAIR(Binary, Maximum, maximum)
   ON_PAIR(Binary, Minimum, minimum)

@@ -1,7 +1,6 @@
 // Creation and recognition of the device's storages.
 #include <algorithm>
 #include <cstring>
-#include <typeinfo>
 
 #include "eager/allocator.h"
 #include "eager/devices.h"
@@ -28,16 +27,6 @@ c10::intrusive_ptr<c10::StorageImpl> CreateStorage(c10::StorageImpl::use_byte_si
 }
 
 }  // namespace
-
-NeuronStorage* AsNeuronStorage(c10::StorageImpl* storage) {
-  return typeid(*storage) == typeid(NeuronStorage) ? static_cast<NeuronStorage*>(storage) : nullptr;
-}
-
-NeuronStorage* StorageOf(const c10::TensorImpl* tensor) {
-  if (!tensor->has_storage()) return nullptr;
-  c10::StorageImpl* storage = tensor->unsafe_storage().unsafeGetStorageImpl();
-  return storage == nullptr ? nullptr : AsNeuronStorage(storage);
-}
 
 c10::intrusive_ptr<c10::StorageImpl> MakePendingStorage(int64_t nbytes, c10::DeviceIndex index) {
   UseDevice(index);

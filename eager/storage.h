@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <exception>
+#include <typeinfo>
 
 namespace openneuron::eager {
 
@@ -28,14 +29,20 @@ struct NeuronStorage final : c10::StorageImpl {
 };
 
 // The device's storage of `tensor` or null when it is not ours (a foreign pointer wrapped as a tensor of the device).
-NeuronStorage* StorageOf(const c10::TensorImpl* tensor);
-NeuronStorage* AsNeuronStorage(c10::StorageImpl* storage);
+inline NeuronStorage* AsNeuronStorage(c10::StorageImpl* storage) {
+  return typeid(*storage) == typeid(NeuronStorage) ? static_cast<NeuronStorage*>(storage) : nullptr;
+}
+inline NeuronStorage* StorageOf(const c10::TensorImpl* tensor) {
+  if (!tensor->has_storage()) return nullptr;
+  c10::StorageImpl* storage = tensor->unsafe_storage().unsafeGetStorageImpl();
+  return storage == nullptr ? nullptr : AsNeuronStorage(storage);
+}
 
 // A pending storage of `nbytes` on device `index`: no memory yet.
 c10::intrusive_ptr<c10::StorageImpl> MakePendingStorage(int64_t nbytes, c10::DeviceIndex index);
 
-// Makes the next mutable access to the storage's memory from outside wait for recorded work and mark it exposed. The hook
-// works once, so the engine arms it again when new work writes to the storage. Nothing happens when it is armed.
+// Makes the next mutable access to the storage's memory from outside wait for recorded work and mark it exposed. The
+// hook works once, so the engine arms it again when new work writes to the storage. Nothing happens when it is armed.
 void ArmMaterializer(NeuronStorage* storage);
 
 // Changes the size; contents are kept as far as they fit, new bytes are undefined. Ends the trace if that may refer to

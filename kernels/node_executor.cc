@@ -52,8 +52,7 @@ std::vector<bool> LiveNodes(const trace::Segment& segment) {
 }  // namespace
 
 Plan::Plan(const trace::Segment& segment, absl::Span<const int64_t> size_values,
-           absl::Span<const int64_t> stride_values, absl::Span<const int64_t> buffer_bytes,
-           const HeavyTable& heavy)
+           absl::Span<const int64_t> stride_values, absl::Span<const int64_t> buffer_bytes, const HeavyTable& heavy)
     : segment_(segment), heavy_(heavy) {
   size_t total = 0;
   for (const trace::View& v : segment.views) total += 2 * v.rank;
@@ -173,8 +172,7 @@ void Plan::PlaceTemporaries(absl::Span<const int64_t> buffer_bytes) {
 
 int64_t Plan::memory_bytes() const {
   return static_cast<int64_t>(sizeof(*this) + steps_.capacity() * sizeof(Step) +
-                              loops_.capacity() * sizeof(ElementwiseLoop) +
-                              reduces_.capacity() * sizeof(ReduceLoop) +
+                              loops_.capacity() * sizeof(ElementwiseLoop) + reduces_.capacity() * sizeof(ReduceLoop) +
                               dims_of_.capacity() * sizeof(uint32_t) + dims_.capacity() * sizeof(int64_t) +
                               scratch_.capacity() * sizeof(Scratch));
 }
@@ -229,8 +227,8 @@ void Plan::RunHeavy(const Step& step, void* const* addresses, const Scalar* scal
   absl::InlinedVector<int64_t, 8> attrs;
   for (int i = 0; i < node.attrs; ++i) attrs.push_back(segment_.Attr(node, i));
   const absl::Span<const HeavyOperand> all(operands);
-  heavy_[static_cast<size_t>(step.op)]({step.op, step.type, all.first(node.inputs), all.subspan(node.inputs),
-                                        attrs, scalars + step.first_param});
+  heavy_[static_cast<size_t>(step.op)](
+      {step.op, step.type, all.first(node.inputs), all.subspan(node.inputs), attrs, scalars + step.first_param});
 }
 
 std::vector<Failure> Plan::Run(const Bindings& bindings, std::vector<bool>* spoiled) const {

@@ -34,9 +34,8 @@ struct Failure {
 class Plan {
  public:
   // `size_values` and `stride_values` bind the segment's symbols. `buffer_bytes` gives each temporary its size.
-  Plan(const trace::Segment& segment, absl::Span<const int64_t> size_values,
-       absl::Span<const int64_t> stride_values, absl::Span<const int64_t> buffer_bytes,
-       const HeavyTable& heavy);
+  Plan(const trace::Segment& segment, absl::Span<const int64_t> size_values, absl::Span<const int64_t> stride_values,
+       absl::Span<const int64_t> buffer_bytes, const HeavyTable& heavy);
 
   // Runs the nodes in order. When one throws, nodes that need its outputs are left out, all others still
   // run; `spoiled` (one flag per buffer) then tells what must not be read. Returns the first failures.
@@ -58,7 +57,7 @@ class Plan {
     Kind kind;
     uint8_t inputs, outputs, params;
     trace::Op op;
-    DType type;            // of the op
+    DType type;  // of the op
     int32_t node;
     uint32_t operands;     // in segment code
     uint32_t first_param;  // scalar slot

@@ -45,8 +45,8 @@ const RandomKernels& TableFor(Isa isa) {
 int Digits(DType type) { return type == DType::kFloat16 ? 11 : type == DType::kBFloat16 ? 8 : 24; }
 
 // The values of one tile in `type`. `wide` is scratch of a tile of 8-byte elements.
-void MakeTile(const RandomKernels& kernels, Op op, DType type, const RandomTile& tile, const Scalar* params,
-              char* wide, char* out) {
+void MakeTile(const RandomKernels& kernels, Op op, DType type, const RandomTile& tile, const Scalar* params, char* wide,
+              char* out) {
   float* floats = reinterpret_cast<float*>(wide);
   double* doubles = reinterpret_cast<double*>(wide);
   const bool is_double = type == DType::kFloat64;

@@ -202,8 +202,8 @@ class Reduction {
     double cost = recipe_.extremum ? 0.15 : 0.08;
     if (recipe_.accumulator == DType::kFloat64 || recipe_.accumulator == DType::kInt64) cost *= 2;
     if (!direct_) cost += two_steps_ ? 0.3 : 0.12;
-    const int64_t run = loop_.columns ? loop_.kept_strides[loop_.kept_rank - 1]
-                                      : loop_.reduced_strides[loop_.reduced_rank - 1];
+    const int64_t run =
+        loop_.columns ? loop_.kept_strides[loop_.kept_rank - 1] : loop_.reduced_strides[loop_.reduced_rank - 1];
     if (run != ItemSize(loop_.in_type) && run != 0) cost += 0.7;
     if (loop_.op == Op::kVar || loop_.op == Op::kStd) cost *= 2;
     return cost;
@@ -399,7 +399,8 @@ class Reduction {
   void Tree(Reducer reducer, const Unit& unit, const double* means, bool spread, char* out) const {
     const ReducerKernels& kernels = table_.reducers[static_cast<int>(reducer)][static_cast<int>(recipe_.element)];
     if (!spread) {
-      Combine(kernels, unit.width, [&](int64_t k, char* value) { Leaf(kernels, unit, k, means, value); }, out);
+      Combine(
+          kernels, unit.width, [&](int64_t k, char* value) { Leaf(kernels, unit, k, means, value); }, out);
       return;
     }
     const int64_t bytes = unit.width * accumulator_size_;
@@ -407,8 +408,9 @@ class Reduction {
     ParallelBlocks(leaves_, ElementCost() * static_cast<double>(unit.width * kLeaf), [&](int64_t begin, int64_t end) {
       for (int64_t k = begin; k < end; ++k) Leaf(kernels, unit, k, means, values.data() + k * bytes);
     });
-    Combine(kernels, unit.width, [&](int64_t k, char* value) { std::memcpy(value, values.data() + k * bytes, bytes); },
-            out);
+    Combine(
+        kernels, unit.width, [&](int64_t k, char* value) { std::memcpy(value, values.data() + k * bytes, bytes); },
+        out);
   }
 
   // Extrema of leaves [begin, end), which are appended to what `best` and `position` hold.
@@ -564,8 +566,8 @@ ReduceLoop BindReduce(Op op, DType type, const Layout& in, int reduced_rank, abs
 
   const Dimension& row = kept[loop.kept_rank - 1];
   const Dimension& run = reduced[loop.reduced_rank - 1];
-  loop.columns = row.size >= kMinColumns && loop.length > 1 &&
-                 std::abs(row.strides[0]) < std::abs(run.strides[0]) && run.strides[0] != in_size;
+  loop.columns = row.size >= kMinColumns && loop.length > 1 && std::abs(row.strides[0]) < std::abs(run.strides[0]) &&
+                 run.strides[0] != in_size;
   if (loop.columns) {
     loop.unit_width = kColumnBytes / std::max(ItemSize(recipe.accumulator), ItemSize(recipe.element));
   } else if (loop.length <= kLeaf) {

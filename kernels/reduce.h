@@ -24,9 +24,9 @@ namespace openneuron::kernels {
 
 struct ReduceLoop {
   trace::Op op;
-  DType type;           // compute dtype; the input is converted to it at load
-  int64_t rows = 0;     // product of kept sizes
-  int64_t length = 0;   // product of reduced sizes (0: outputs get the op's identity, or NaN for Mean/Var)
+  DType type;          // compute dtype; the input is converted to it at load
+  int64_t rows = 0;    // product of kept sizes
+  int64_t length = 0;  // product of reduced sizes (0: outputs get the op's identity, or NaN for Mean/Var)
 
   // The rest is up to the implementation. Dimensions are collapsed, at least one of either kind, the last
   // innermost; kept ones are ordered by the input's strides, reduced ones only where order cannot matter.
@@ -35,14 +35,13 @@ struct ReduceLoop {
   int64_t kept_sizes[kMaxRank], reduced_sizes[kMaxRank];
   int64_t kept_strides[kMaxRank], reduced_strides[kMaxRank];  // of the input, in bytes
   int64_t out_strides[kMaxRank], out2_strides[kMaxRank];      // over the kept dimensions, in bytes
-  bool columns = false;     // neighbouring rows are read side by side
-  int64_t unit_width = 1;   // rows that are processed together, along the last kept dimension
+  bool columns = false;                                       // neighbouring rows are read side by side
+  int64_t unit_width = 1;  // rows that are processed together, along the last kept dimension
 };
 
 // `outputs` has one layout, or two for MaxIndexed and MinIndexed (values, int64 indices). Argmax/Argmin
 // and the indices count positions within the row; the first of equal values wins; NaN wins over all.
-ReduceLoop BindReduce(trace::Op op, DType type, const Layout& in, int reduced_rank,
-                      absl::Span<const Layout> outputs);
+ReduceLoop BindReduce(trace::Op op, DType type, const Layout& in, int reduced_rank, absl::Span<const Layout> outputs);
 
 // Re-entrant. Must not be called from inside a body of ParallelBlocks.
 void RunReduce(const ReduceLoop& loop, const void* in, void* const* outputs, const Scalar* params);

@@ -72,9 +72,13 @@ struct SumOf {
   using Acc = typename Wrapping<A>::Type;
   static constexpr Acc kIdentity = kIsReal<A> ? static_cast<Acc>(-0.0) : Acc{0};
   template <class V>
-  static V Map(V x, V) { return x; }
+  static V Map(V x, V) {
+    return x;
+  }
   template <class V>
-  static V Combine(V a, V b) { return a + b; }
+  static V Combine(V a, V b) {
+    return a + b;
+  }
 };
 template <class T>
 struct ProdOf {
@@ -82,57 +86,79 @@ struct ProdOf {
   using Acc = typename Wrapping<T>::Type;
   static constexpr Acc kIdentity = Acc{1};
   template <class V>
-  static V Map(V x, V) { return x; }
+  static V Map(V x, V) {
+    return x;
+  }
   template <class V>
-  static V Combine(V a, V b) { return a * b; }
+  static V Combine(V a, V b) {
+    return a * b;
+  }
 };
 template <class T>
 struct AbsSumOf : SumOf<T, T> {
   template <class V>
-  static V Map(V x, V) { return Abs(x); }
+  static V Map(V x, V) {
+    return Abs(x);
+  }
 };
 template <class T>
 struct SquareSumOf : SumOf<T, T> {
   template <class V>
-  static V Map(V x, V) { return x * x; }
+  static V Map(V x, V) {
+    return x * x;
+  }
 };
 template <class T>
 struct DeviationsOf : SumOf<T, double> {
   template <class V>
-  static V Map(V x, V mean) { return (x - mean) * (x - mean); }
+  static V Map(V x, V mean) {
+    return (x - mean) * (x - mean);
+  }
 };
 template <class T>
 struct MaxOf {
   using In = T;
   using Acc = T;
-  static constexpr Acc kIdentity = kIsReal<T> ? static_cast<T>(-__builtin_inf())
+  static constexpr Acc kIdentity = kIsReal<T>     ? static_cast<T>(-__builtin_inf())
                                    : T(-1) > T(0) ? T(0)
                                                   : static_cast<T>(uint64_t{1} << (8 * sizeof(T) - 1));
   template <class V>
-  static V Map(V x, V) { return x; }
+  static V Map(V x, V) {
+    return x;
+  }
   template <class V>
-  static V Combine(V a, V b) { return Larger(a, b); }
+  static V Combine(V a, V b) {
+    return Larger(a, b);
+  }
 };
 template <class T>
 struct MinOf {
   using In = T;
   using Acc = T;
-  static constexpr Acc kIdentity = kIsReal<T> ? static_cast<T>(__builtin_inf())
+  static constexpr Acc kIdentity = kIsReal<T>     ? static_cast<T>(__builtin_inf())
                                    : T(-1) > T(0) ? static_cast<T>(-1)
                                                   : static_cast<T>((uint64_t{1} << (8 * sizeof(T) - 1)) - 1);
   template <class V>
-  static V Map(V x, V) { return x; }
+  static V Map(V x, V) {
+    return x;
+  }
   template <class V>
-  static V Combine(V a, V b) { return Smaller(a, b); }
+  static V Combine(V a, V b) {
+    return Smaller(a, b);
+  }
 };
 template <class T>
 struct AbsMaxOf : MaxOf<T> {
   template <class V>
-  static V Map(V x, V) { return Abs(x); }
+  static V Map(V x, V) {
+    return Abs(x);
+  }
 };
 struct CountOf : SumOf<uint8_t, int64_t> {
   template <class V>
-  static V Map(V x, V) { return x != V{} ? V{} + 1 : V{}; }
+  static V Map(V x, V) {
+    return x != V{} ? V{} + 1 : V{};
+  }
 };
 
 template <class R>
@@ -142,7 +168,8 @@ constexpr bool kHasParam<DeviationsOf<T>> = true;
 
 // Lanes per vector and vectors per leaf state.
 template <class R>
-constexpr int kWidth = kVectorBytes / sizeof(typename R::Acc) < kLanes ? kVectorBytes / sizeof(typename R::Acc) : kLanes;
+constexpr int kWidth = kVectorBytes / sizeof(typename R::Acc) < kLanes ? kVectorBytes / sizeof(typename R::Acc)
+                                                                       : kLanes;
 template <class R>
 constexpr int kVectors = kLanes / kWidth<R>;
 
@@ -221,8 +248,8 @@ inline Vector<typename R::Acc, kWidth<R>> CombineSome(Vector<typename R::Acc, kW
   if constexpr (kSame<typename R::In, typename R::Acc>) {
     lanes = LoadSome<typename R::In, kWidth<R>>(in, count);
   } else {
-    lanes = __builtin_convertvector((LoadSome<typename R::In, kWidth<R>>(in, count)),
-                                    Vector<typename R::Acc, kWidth<R>>);
+    lanes =
+        __builtin_convertvector((LoadSome<typename R::In, kWidth<R>>(in, count)), Vector<typename R::Acc, kWidth<R>>);
   }
   const Vector<Mask, kWidth<R>> numbers = {i...};
   return numbers < static_cast<Mask>(count) ? R::Combine(state, R::Map(lanes, params)) : state;
@@ -310,8 +337,7 @@ void Begin(void* lanes, int64_t n) {
 }
 
 template <class R>
-void Columns(void* lanes, const void* in, int64_t stride, int64_t first, int64_t n, int64_t width,
-             const void* params) {
+void Columns(void* lanes, const void* in, int64_t stride, int64_t first, int64_t n, int64_t width, const void* params) {
   using Acc = typename R::Acc;
   const typename R::In* row = static_cast<const typename R::In*>(in);
   for (int64_t r = 0; r < n; ++r) {

@@ -19,12 +19,12 @@ enum class Reducer : uint8_t {
   kProd,
   kAbsSum,
   kSquareSum,
-  kWideSum,    // float32 or float64, added up in float64
+  kWideSum,         // float32 or float64, added up in float64
   kWideDeviations,  // sum of (x - params[row])^2, in float64
-  kMax,        // NaN wins
-  kMin,        // NaN wins
-  kAbsMax,     // NaN wins
-  kCount,      // of nonzero bytes, in int64
+  kMax,             // NaN wins
+  kMin,             // NaN wins
+  kAbsMax,          // NaN wins
+  kCount,           // of nonzero bytes, in int64
 };
 inline constexpr int kReducers = 10;
 

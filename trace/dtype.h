@@ -8,7 +8,7 @@
 namespace openneuron::trace {
 
 enum class DType : uint8_t {
-  kBool,      // one byte, 0 or 1
+  kBool,  // one byte, 0 or 1
   kUInt8,
   kInt8,
   kInt16,
@@ -27,9 +27,7 @@ constexpr int64_t ItemSize(DType type) {
   return kSizes[static_cast<size_t>(type)];
 }
 constexpr bool IsFloating(DType type) { return type >= DType::kFloat16; }
-constexpr bool IsHalf(DType type) {
-  return type == DType::kFloat16 || type == DType::kBFloat16;
-}
+constexpr bool IsHalf(DType type) { return type == DType::kFloat16 || type == DType::kBFloat16; }
 
 // The type in which an op on `type` is computed: float32 for the two halves,
 // `type` itself otherwise.

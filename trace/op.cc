@@ -42,8 +42,7 @@ bool HasType(Op op, DType type) {
 }
 
 const char* DTypeName(DType type) {
-  constexpr const char* kNames[kDTypeCount] = {"bool", "u8",  "i8",   "i16", "i32",
-                                               "i64",  "f16", "bf16", "f32", "f64"};
+  constexpr const char* kNames[kDTypeCount] = {"bool", "u8", "i8", "i16", "i32", "i64", "f16", "bf16", "f32", "f64"};
   return kNames[static_cast<size_t>(type)];
 }
 

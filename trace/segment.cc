@@ -15,8 +15,8 @@ Key HashCode(absl::Span<const uint32_t> code) {
   return {hash.low64, hash.high64};
 }
 
-void BindView(const Segment& segment, const View& view, const int64_t* size_values,
-              const int64_t* stride_values, int64_t* sizes, int64_t* strides) {
+void BindView(const Segment& segment, const View& view, const int64_t* size_values, const int64_t* stride_values,
+              int64_t* sizes, int64_t* strides) {
   const uint32_t* words = &segment.code[view.dims];
   const int rank = view.rank;
   auto value = [](uint32_t word, const int64_t* values) {

@@ -70,9 +70,9 @@ struct Node {
   Op op;
   DType type;  // dtype that the op is computed in, as PyTorch defines it
   uint8_t inputs, outputs, attrs, params;
-  uint32_t operands;       // index of the first input word in Segment::code; outputs and attrs follow
-  uint32_t first_scalar;   // slot of the first scalar of this node: scalar inputs first, then params
-  uint32_t first_param;    // slot of the first parameter
+  uint32_t operands;      // index of the first input word in Segment::code; outputs and attrs follow
+  uint32_t first_scalar;  // slot of the first scalar of this node: scalar inputs first, then params
+  uint32_t first_param;   // slot of the first parameter
 };
 
 // Immutable after construction.
@@ -85,9 +85,7 @@ struct Segment {
   uint32_t size_symbols = 0, stride_symbols = 0, scalars = 0;
 
   absl::Span<const uint32_t> Inputs(const Node& n) const { return {&code[n.operands], n.inputs}; }
-  absl::Span<const uint32_t> Outputs(const Node& n) const {
-    return {&code[n.operands + n.inputs], n.outputs};
-  }
+  absl::Span<const uint32_t> Outputs(const Node& n) const { return {&code[n.operands + n.inputs], n.outputs}; }
   int64_t Attr(const Node& n, int i) const {
     const uint32_t* w = &code[n.operands + n.inputs + n.outputs + 2 * i];
     return static_cast<int64_t>(uint64_t{w[0]} | uint64_t{w[1]} << 32);
@@ -98,8 +96,8 @@ Key HashCode(absl::Span<const uint32_t> code);
 
 // Sizes and strides (in elements) of `view` under the given symbol values; both arrays have room for
 // kMaxTraceRank entries.
-void BindView(const Segment& segment, const View& view, const int64_t* size_values,
-              const int64_t* stride_values, int64_t* sizes, int64_t* strides);
+void BindView(const Segment& segment, const View& view, const int64_t* size_values, const int64_t* stride_values,
+              int64_t* sizes, int64_t* strides);
 
 // Decodes `code` (which must come from Trace::Seal). CHECK-fails on malformed code.
 std::unique_ptr<Segment> Decode(absl::Span<const uint32_t> code);

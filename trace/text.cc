@@ -24,9 +24,7 @@ namespace {
 
 constexpr const char* kRoleNames[] = {"in", "inout", "out", "temp"};
 
-std::string Word(uint32_t word) {
-  return word < 2 ? absl::StrCat(word) : absl::StrCat("s", word - 2);
-}
+std::string Word(uint32_t word) { return word < 2 ? absl::StrCat(word) : absl::StrCat("s", word - 2); }
 
 // A cursor over one line.
 class Line {

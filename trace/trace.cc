@@ -37,8 +37,7 @@ bool DenseOrder(absl::Span<const int64_t> sizes, absl::Span<const int64_t> strid
   for (int d = 0; d < rank; ++d) {
     if (sizes[d] != 1) order[n++] = d;
   }
-  std::stable_sort(order.begin() + ones, order.begin() + n,
-                   [&](int a, int b) { return strides[a] > strides[b]; });
+  std::stable_sort(order.begin() + ones, order.begin() + n, [&](int a, int b) { return strides[a] > strides[b]; });
   int64_t expected = 1;
   for (int i = n - 1; i >= ones; --i) {
     if (strides[order[i]] != expected) return false;
@@ -139,8 +138,8 @@ BufferId Trace::AddBuffer(bool has_memory) {
   return static_cast<BufferId>(buffers_.size()) - 1;
 }
 
-bool Trace::Matches(const ViewRecord& view, ViewId id, DType type, int64_t offset,
-                    absl::Span<const int64_t> sizes, absl::Span<const int64_t> strides) const {
+bool Trace::Matches(const ViewRecord& view, ViewId id, DType type, int64_t offset, absl::Span<const int64_t> sizes,
+                    absl::Span<const int64_t> strides) const {
   if (view.type != type || view.rank != sizes.size() || offsets_[id] != offset) return false;
   const int64_t* dims = &dims_[view.dims];
   for (size_t d = 0; d < sizes.size(); ++d) {
@@ -172,8 +171,7 @@ ViewId Trace::AddView(BufferId buffer, DType type, int64_t offset, absl::Span<co
   dims_.insert(dims_.end(), sizes.begin(), sizes.end());
   dims_.insert(dims_.end(), strides.begin(), strides.end());
   code_.push_back(1u | static_cast<uint32_t>(type) << 1 | static_cast<uint32_t>(rank) << 5 |
-                  static_cast<uint32_t>(layout) << 10 |
-                  static_cast<uint32_t>(buffers_[buffer].has_memory) << 12);
+                  static_cast<uint32_t>(layout) << 10 | static_cast<uint32_t>(buffers_[buffer].has_memory) << 12);
   code_.push_back(static_cast<uint32_t>(buffer));
   for (int64_t size : sizes) code_.push_back(sizes_.Word(size));
   if (layout == LayoutKind::kDense) {
@@ -198,8 +196,7 @@ ViewId Trace::AddViewLike(BufferId buffer, DType type, ViewId like) {
   code_.resize(begin + 2 + words);
   uint32_t* out = &code_[begin];
   out[0] = 1u | static_cast<uint32_t>(type) << 1 | static_cast<uint32_t>(model.rank) << 5 |
-           static_cast<uint32_t>(model.layout) << 10 |
-           static_cast<uint32_t>(buffers_[buffer].has_memory) << 12;
+           static_cast<uint32_t>(model.layout) << 10 | static_cast<uint32_t>(buffers_[buffer].has_memory) << 12;
   out[1] = static_cast<uint32_t>(buffer);
   if (words > 0) std::memcpy(out + 2, &code_[model.code + 2], words * sizeof(uint32_t));
   return id;

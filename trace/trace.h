@@ -111,8 +111,8 @@ class Trace {
     void Reset();
   };
 
-  bool Matches(const ViewRecord& view, ViewId id, DType type, int64_t offset,
-               absl::Span<const int64_t> sizes, absl::Span<const int64_t> strides) const;
+  bool Matches(const ViewRecord& view, ViewId id, DType type, int64_t offset, absl::Span<const int64_t> sizes,
+               absl::Span<const int64_t> strides) const;
   Extent ExtentOf(ViewId id) const;
 
   std::vector<uint32_t> code_;
