@@ -41,23 +41,20 @@ def trace(quick: bool, build: Path) -> str:
         sys.exit(f"bench/run.py needs {binary}: run `make build`, or name the CMake build folder with --build")
     command = [str(binary), "--benchmark_format=json", "--benchmark_enable_random_interleaving=true"]
     command += [f"--benchmark_repetitions={3 if quick else 11}", f"--benchmark_min_time={0.01 if quick else 0.1}"]
-    found = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
-    rows: dict[str, dict] = {}
-    for benchmark in found["benchmarks"]:
-        if benchmark.get("error_occurred"):
-            sys.exit(f"bench/run.py: {benchmark['name']}: {benchmark['error_message']}")
-        if benchmark["run_type"] == "aggregate":
-            rows.setdefault(benchmark["run_name"], {})[benchmark["aggregate_name"]] = benchmark
+    found = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)["benchmarks"]
+    if failed := [benchmark for benchmark in found if benchmark.get("error_occurred")]:
+        sys.exit(f"bench/run.py: {failed[0]['name']}: {failed[0]['error_message']}")
+    per_op = {(b["run_name"], b.get("aggregate_name")): b["per_op"] for b in found}
+    found.sort(key=lambda b: (b["family_index"], b["per_family_instance_index"]))
     lines = [
-        "Phase / program / ops in the segment [/ elements a tensor]: medians over repetitions.",
+        "Phase/program/ops in the segment, for Run also /elements of a tensor. CPU time (SealFindCompare: wall time with two clock reads); medians.",
         "",
-        "| benchmark | ns a segment | ns an op | variation % |",
-        "|---|---|---|---|",
+        "| benchmark | ns an op | variation % |",
+        "|---|---|---|",
     ]
-    for name, row in rows.items():
-        name = name.removeprefix("BM_").removesuffix("/manual_time")
-        median, variation = row["median"], 100 * row["cv"]["real_time"]
-        lines.append(f"| {name} | {median['real_time']:.0f} | {1e9 * median['per_op']:.1f} | {variation:.0f} |")
+    for name in dict.fromkeys(benchmark["run_name"] for benchmark in found):
+        shown = name.removeprefix("BM_").removesuffix("/manual_time")
+        lines.append(f"| {shown} | {1e9 * per_op[name, 'median']:.1f} | {100 * per_op[name, 'cv']:.0f} |")
     return "\n".join(lines)
 
 
