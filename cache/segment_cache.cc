@@ -60,13 +60,15 @@ SegmentCache::PricedPlan SegmentCache::FindPlan(Entry& entry, absl::Span<const i
                                                 const kernels::HeavyTable& heavy,
                                                 absl::FunctionRef<double(const kernels::Plan&)> price) {
   const size_t count = size_values.size() + stride_values.size() + buffer_bytes.size();
-  for (size_t i = entry.plans.size(); i-- > 0;) {
-    const Entry::SizedPlan& p = entry.plans[i];
+  for (size_t i = 0; i < entry.plans.size(); ++i) {
+    Entry::SizedPlan& p = entry.plans[i];
     if (p.values.size() != count) continue;
     const int64_t* at = p.values.data();
     if (StartsWith(at, size_values) && StartsWith(at, stride_values) && StartsWith(at, buffer_bytes)) {
       ++stats_.plan_hits;
-      return {p.plan, p.kernel_ns};
+      p.last_run = entry.runs;
+      if (i > 0) std::swap(entry.plans[0], p);
+      return {entry.plans[0].plan, entry.plans[0].kernel_ns};
     }
   }
   ++stats_.plan_misses;
@@ -77,11 +79,14 @@ SegmentCache::PricedPlan SegmentCache::FindPlan(Entry& entry, absl::Span<const i
   made.values.insert(made.values.end(), buffer_bytes.begin(), buffer_bytes.end());
   made.plan = std::make_shared<const kernels::Plan>(*entry.segment, size_values, stride_values, buffer_bytes, heavy);
   made.kernel_ns = price(*made.plan);
+  made.last_run = entry.runs;
   const PricedPlan result{made.plan, made.kernel_ns};
   const int64_t before = entry.bytes;
   if (static_cast<int>(entry.plans.size()) >= max_plans_) {
-    entry.bytes -= entry.plans.front().plan->memory_bytes() + static_cast<int64_t>(count * sizeof(int64_t));
-    entry.plans.erase(entry.plans.begin());
+    const auto oldest = std::min_element(entry.plans.begin(), entry.plans.end(),
+                                         [](const auto& a, const auto& b) { return a.last_run < b.last_run; });
+    entry.bytes -= oldest->plan->memory_bytes() + static_cast<int64_t>(count * sizeof(int64_t));
+    entry.plans.erase(oldest);
   }
   entry.bytes += result.plan->memory_bytes() + static_cast<int64_t>(count * sizeof(int64_t));
   entry.plans.push_back(std::move(made));

@@ -23,10 +23,11 @@ struct Entry {
   std::unique_ptr<const trace::Segment> segment;
   struct SizedPlan {
     std::vector<int64_t> values;  // size values, stride values, temporaries' bytes
+    int64_t last_run;             // value of `runs` then
     std::shared_ptr<const kernels::Plan> plan;
     double kernel_ns;  // modelled time on the device
   };
-  std::vector<SizedPlan> plans;  // most recently made last
+  std::vector<SizedPlan> plans;  // the one used last in front
   int64_t runs = 0;
   int64_t bytes = 0;
 };

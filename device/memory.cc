@@ -141,6 +141,11 @@ int64_t DeviceMemory::Limit() const {
   return limit_;
 }
 
+int64_t DeviceMemory::Headroom() const {
+  absl::MutexLock lock(&mutex_);
+  return limit_ - stats_.allocated_bytes.current;
+}
+
 void DeviceMemory::SetCacheLimit(int64_t bytes) {
   absl::MutexLock lock(&mutex_);
   cache_limit_ = bytes;

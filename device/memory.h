@@ -86,6 +86,9 @@ class DeviceMemory {
   void SetLimit(int64_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);
   int64_t Limit() const ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // What may still be allocated, cached memory included; rounding of sizes comes on top of a request.
+  int64_t Headroom() const ABSL_LOCKS_EXCLUDED(mutex_);
+
   // How much reserved memory may lie unused before freed blocks of 2 MiB and more return to the host at once. Half
   // of the host's memory by default: the modelled capacity may be larger than what the host has.
   void SetCacheLimit(int64_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);

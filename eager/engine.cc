@@ -64,6 +64,9 @@ class Engine {
       device_ = device.index();
       stream_ = stream;
     }
+    if (trace_.nodes() == 0) {
+      memory_budget_.store(DeviceAt(device_).memory.Headroom() / 2, std::memory_order_relaxed);
+    }
   }
 
   BufferId Register(NeuronStorage* storage) {
@@ -72,7 +75,9 @@ class Engine {
     storage->epoch = epoch_;
     storage->last_view = -1;
     storage->buffer = trace_.AddBuffer(storage->data() != nullptr || storage->nbytes() == 0);
-    if (storage->data() == nullptr) pending_bytes_ += static_cast<int64_t>(storage->nbytes());
+    if (storage->data() == nullptr) {
+      pending_bytes_.store(pending_bytes() + static_cast<int64_t>(storage->nbytes()), std::memory_order_relaxed);
+    }
     storages_.push_back(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(storage));
     ArmMaterializer(storage);
     return storage->buffer;
@@ -92,11 +97,20 @@ class Engine {
       RunTrace(CutReason::kContent, released, nullptr);
     } else if (trace_.nodes() >= kParams.op_cap) {
       RunTrace(CutReason::kOpCap, released, nullptr);
-    } else if (pending_bytes_ > kParams.byte_cap) {
+    } else if (pending_bytes() > memory_budget_.load(std::memory_order_relaxed)) {
+      std::exception_ptr failure;
+      RunTrace(CutReason::kMemory, released, &failure);
+      if (failure) std::rethrow_exception(failure);
+    } else if (pending_bytes() > kParams.byte_cap) {
       RunTrace(CutReason::kByteCap, released, nullptr);
     } else if (heavy_flops_ > static_cast<double>(kParams.heavy_flops_cap)) {
       RunTrace(CutReason::kHeavy, released, nullptr);
     }
+  }
+
+  // Without the lock: a hint.
+  bool NearMemoryLimit(int64_t nbytes) const {
+    return pending_bytes() + nbytes > memory_budget_.load(std::memory_order_relaxed);
   }
 
   // Ends the trace and launches it. A launch's first failure goes to `failure` when asked for; in any case it is kept
@@ -155,7 +169,10 @@ class Engine {
   Storages storages_;  // per buffer of the trace
   c10::DeviceIndex device_ = 0;
   int64_t stream_ = 0;
-  int64_t pending_bytes_ = 0;
+  int64_t pending_bytes() const { return pending_bytes_.load(std::memory_order_relaxed); }
+  std::atomic<int64_t> pending_bytes_{0};
+  // Half of what the device could still give when the trace began: sizes are rounded up, and scratch may not reuse all.
+  std::atomic<int64_t> memory_budget_{INT64_MAX};
   double heavy_flops_ = 0;
   ContentRule rule_;
   std::atomic<Mode> mode_{Mode::kAdaptive};
@@ -292,16 +309,15 @@ void Engine::RunTrace(CutReason reason, Storages* released, std::exception_ptr* 
     if (failure != nullptr) {
       // The caller raises it at the op itself; results do not exist, and inputs are as the kernel left them.
       *failure = error;
-    } else {
-      Spoil(segment, spoiled, error);
     }
+    if (failure == nullptr || trace_.nodes() > 1) Spoil(segment, spoiled, error);
   }
   ++stats_.segments_run;
   ++stats_.launches;
   if (trace_.nodes() == 1) ++stats_.ops_run_singly;
   trace_.Reset();
   ++epoch_;
-  pending_bytes_ = 0;
+  pending_bytes_.store(0, std::memory_order_relaxed);
   heavy_flops_ = 0;
   if (released->empty()) {
     released->swap(storages_);
@@ -438,6 +454,8 @@ void Materialize(const at::Tensor& tensor, CutReason reason) {
     MaterializeStorage(tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl(), reason);
   }
 }
+
+bool NearMemoryLimit(int64_t nbytes, c10::DeviceIndex index) { return TheEngine().NearMemoryLimit(nbytes); }
 
 void Expose(const at::Tensor& tensor) {
   Materialize(tensor, CutReason::kPointer);

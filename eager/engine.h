@@ -63,6 +63,9 @@ void Cut(CutReason reason);
 void Materialize(const at::Tensor& tensor, CutReason reason);
 void MaterializeStorage(c10::StorageImpl* storage, CutReason reason);
 
+// True when `nbytes` more pending bytes could fail to get memory at their launch.
+bool NearMemoryLimit(int64_t nbytes, c10::DeviceIndex index);
+
 // Materialize + remember that others can reach the memory from now on.
 void Expose(const at::Tensor& tensor);
 

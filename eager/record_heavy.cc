@@ -362,9 +362,8 @@ at::MemoryFormat CatFormat(absl::Span<const Tensor* const> tensors) {
 }
 
 bool RecordCat(const at::ITensorListRef& list, int64_t dim, const Tensor* out, Tensor* result) {
-  constexpr size_t kMaxInputs = 60;  // the node format counts operands in a byte
   const auto materialized = list.materialize();
-  if (materialized.empty() || materialized.size() > kMaxInputs) return false;
+  if (materialized.empty() || materialized.size() > static_cast<size_t>(trace::kMaxNodeInputs)) return false;
   absl::InlinedVector<const Tensor*, 8> all;
   HeavyNode node{Op::kCat, DType::kBool, {}, {}, {}, {}};
   at::DimVector sizes;

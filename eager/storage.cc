@@ -30,9 +30,14 @@ c10::intrusive_ptr<c10::StorageImpl> CreateStorage(c10::StorageImpl::use_byte_si
 
 c10::intrusive_ptr<c10::StorageImpl> MakePendingStorage(int64_t nbytes, c10::DeviceIndex index) {
   UseDevice(index);
+  c10::DataPtr data(nullptr, c10::Device(kNeuron, index));
+  if (NearMemoryLimit(nbytes, index)) [[unlikely]] {
+    // What is recorded runs first and gives back its temporaries. Then memory is given, or refused, at the user's line.
+    Cut(CutReason::kMemory);
+    data = AllocateDeviceMemory(nbytes, index);
+  }
   auto storage = c10::make_intrusive<NeuronStorage>(c10::StorageImpl::use_byte_size_t(), c10::SymInt(nbytes),
-                                                    c10::DataPtr(nullptr, c10::Device(kNeuron, index)),
-                                                    DeviceAllocator(), /*resizable=*/true);
+                                                    std::move(data), DeviceAllocator(), /*resizable=*/true);
   storage->set_materializer(&ExposeOnAccess);
   return storage;
 }

@@ -38,7 +38,8 @@ inline NeuronStorage* StorageOf(const c10::TensorImpl* tensor) {
   return storage == nullptr ? nullptr : AsNeuronStorage(storage);
 }
 
-// A pending storage of `nbytes` on device `index`: no memory yet.
+// A pending storage of `nbytes` on device `index`: no memory yet. Near the device's limit it has memory at once, or
+// c10::OutOfMemoryError is thrown.
 c10::intrusive_ptr<c10::StorageImpl> MakePendingStorage(int64_t nbytes, c10::DeviceIndex index);
 
 // Makes the next mutable access to the storage's memory from outside wait for recorded work and mark it exposed. The

@@ -33,8 +33,8 @@ using ViewId = int32_t;
 inline constexpr uint32_t kScalarBit = 0x8000'0000u;
 // Highest rank that a trace records.
 inline constexpr int kMaxTraceRank = 12;
-// Upper bound on operands of one node (cat of many tensors).
-inline constexpr int kMaxOperands = 64;
+// Upper bound on the inputs of one node (cat of many tensors): they are counted in a byte.
+inline constexpr int kMaxNodeInputs = 255;
 
 enum class LayoutKind : uint8_t { kContiguous, kDense, kStrided };
 
