@@ -19,6 +19,8 @@ import openneuron  # noqa: F401
 
 CONFIGURATIONS = ("cpu", "adaptive", "eager")
 FALLBACK_OP = "aten::nextafter"
+# Independent results are kept for so many calls: one that nobody can read any more at the cut is never computed.
+KEPT = 64
 
 Body = Callable[[int], object]
 
@@ -39,10 +41,10 @@ def independent_add(device: str) -> Body:
     a, b = torch.ones(4, device=device), torch.zeros(4, device=device)
 
     def body(n: int) -> object:
-        c = None
-        for _ in range(n):
-            c = a + b
-        return c
+        kept = None
+        for _ in range(n // KEPT):
+            kept = [a + b for _ in range(KEPT)]
+        return kept
 
     return body
 
@@ -63,10 +65,10 @@ def independent_mul(device: str) -> Body:
     a = torch.zeros(4, device=device)
 
     def body(n: int) -> object:
-        c = None
-        for _ in range(n):
-            c = a * 1.5
-        return c
+        kept = None
+        for _ in range(n // KEPT):
+            kept = [a * 1.5 for _ in range(KEPT)]
+        return kept
 
     return body
 
@@ -105,11 +107,11 @@ def segment(ops: int) -> Callable[[str], Body]:
 
 # name, body, calls a block, target of the ratio or of the difference in ns
 CASES = (
-    ("y = y + b", chained_add, 20000, "<= 0.75 x"),
-    ("c = a + b", independent_add, 20000, "<= 0.75 x"),
-    ("y = y * 1.5", chained_mul, 20000, "<= 0.60 x"),
-    ("c = a * 1.5", independent_mul, 20000, "<= 0.60 x"),
-    ("fallback: nextafter(a, b, out=c)", fallback, 20000, "<= +2500 ns"),
+    ("y = y + b", chained_add, 20480, "<= 0.75 x"),
+    ("c = a + b, results kept", independent_add, 20480, "<= 0.75 x"),
+    ("y = y * 1.5", chained_mul, 20480, "<= 0.60 x"),
+    ("c = a * 1.5, results kept", independent_mul, 20480, "<= 0.60 x"),
+    ("fallback: nextafter(a, b, out=c)", fallback, 20480, "<= +2500 ns"),
     ("segment of 1: a.add_(1), synchronize", segment(1), 5000, ""),
     ("segment of 32: a.add_(1) 32 times, synchronize", segment(32), 1000, ""),
 )

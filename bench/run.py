@@ -47,7 +47,8 @@ def trace(quick: bool, build: Path) -> str:
     per_op = {(b["run_name"], b.get("aggregate_name")): b["per_op"] for b in found}
     found.sort(key=lambda b: (b["family_index"], b["per_family_instance_index"]))
     lines = [
-        "Phase/program/ops in the segment, for Run also /elements of a tensor. CPU time (SealFindCompare: wall time with two clock reads); medians.",
+        "Phase/program/ops in the segment, for Run also /elements of a tensor. Medians of CPU time; SealFindCompare is",
+        "wall time with two clock reads in it.",
         "",
         "| benchmark | ns an op | variation % |",
         "|---|---|---|",
