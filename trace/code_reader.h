@@ -13,11 +13,14 @@ class CodeReader {
   enum class Item { kView, kNode, kEnd };
 
   explicit CodeReader(absl::Span<const uint32_t> code)
-      : code_(code), buffers_(code[code.size() - 2]), nodes_left_(code[code.size() - 1]) {}
+      : code_(code),
+        views_left_(code[code.size() - 3]),
+        buffers_(code[code.size() - 2]),
+        nodes_left_(code[code.size() - 1]) {}
 
-  // The next view or node; kEnd when all nodes were read. first_scalar and first_param of a node are left 0.
+  // The next view or node; kEnd when all were read. first_scalar and first_param of a node are left 0.
   Item Next() {
-    if (nodes_left_ == 0) return Item::kEnd;
+    if (views_left_ + nodes_left_ == 0) return Item::kEnd;
     const uint32_t head = code_[at_];
     if (head & 1) {
       view_.type = static_cast<DType>(head >> 1 & 15);
@@ -28,6 +31,7 @@ class CodeReader {
       at_ += 2 + view_.rank;
       if (view_.layout == LayoutKind::kDense) at_ += 1;
       if (view_.layout == LayoutKind::kStrided) at_ += view_.rank;
+      --views_left_;
       return Item::kView;
     }
     const uint32_t counts = code_[at_ + 1];
@@ -54,12 +58,17 @@ class CodeReader {
     }
     return roles;
   }
-  // Index of the first word of the tail; valid after kEnd.
+  // Where the roles begin; valid after kEnd.
   size_t tail() const { return at_; }
+  // The relations between views; valid after kEnd.
+  absl::Span<const uint32_t> Facts() const {
+    const size_t begin = at_ + (buffers_ + 15) / 16;
+    return code_.subspan(begin, code_.size() - 3 - begin);
+  }
 
  private:
   absl::Span<const uint32_t> code_;
-  uint32_t buffers_, nodes_left_;
+  uint32_t views_left_, buffers_, nodes_left_;
   size_t at_ = 0;
   View view_{};
   Node node_{};

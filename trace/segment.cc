@@ -1,11 +1,9 @@
-// Decoding and checking segments.
+// Decoding segments.
 #include "trace/segment.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 #include "trace/code_reader.h"
 
 namespace openneuron::trace {
@@ -77,49 +75,6 @@ std::unique_ptr<Segment> Decode(absl::Span<const uint32_t> code) {
   segment->stride_symbols = strides;
   segment->scalars = scalars;
   return segment;
-}
-
-absl::Status Verify(const Segment& s) {
-  const auto bad = [](auto&&... parts) { return absl::InternalError(absl::StrCat(parts...)); };
-  for (size_t i = 0; i < s.views.size(); ++i) {
-    const View& v = s.views[i];
-    if (v.buffer < 0 || static_cast<size_t>(v.buffer) >= s.roles.size()) {
-      return bad("view ", i, " refers to buffer ", v.buffer, " of ", s.roles.size());
-    }
-    if (v.rank > kMaxTraceRank) return bad("view ", i, " has rank ", v.rank);
-  }
-  std::vector<bool> written(s.roles.size());
-  for (size_t i = 0; i < s.nodes.size(); ++i) {
-    const Node& n = s.nodes[i];
-    const OpInfo& info = Info(n.op);
-    if (info.inputs >= 0 && n.inputs != info.inputs) {
-      return bad("node ", i, " (", info.text, ") has ", n.inputs, " inputs, its op takes ", info.inputs);
-    }
-    if (n.params != info.params) {
-      return bad("node ", i, " (", info.text, ") has ", n.params, " params, its op takes ", info.params);
-    }
-    if (!HasType(n.op, n.type)) {
-      return bad("node ", i, " (", info.text, ") is not defined for ", DTypeName(n.type));
-    }
-    if (n.outputs < 1) return bad("node ", i, " (", info.text, ") has no output");
-    for (uint32_t word : s.Inputs(n)) {
-      if (word & kScalarBit) {
-        if ((word & ~kScalarBit) >= s.scalars) return bad("node ", i, " reads scalar out of range");
-        continue;
-      }
-      if (word >= s.views.size()) return bad("node ", i, " reads view ", word, " of ", s.views.size());
-    }
-    for (uint32_t word : s.Outputs(n)) {
-      if (word >= s.views.size()) return bad("node ", i, " writes view ", word, " of ", s.views.size());
-      const BufferId b = s.views[word].buffer;
-      if (s.roles[b] == Role::kInput) return bad("node ", i, " writes buffer ", b, ", whose role is input");
-      written[b] = true;
-    }
-  }
-  for (size_t b = 0; b < s.roles.size(); ++b) {
-    if (s.roles[b] == Role::kInOut && !written[b]) return bad("buffer ", b, " is in-out but never written");
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace openneuron::trace

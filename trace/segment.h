@@ -10,7 +10,8 @@
 //           strided: a word per dimension as for sizes (0, 1, 2 + k-th distinct stride, negatives included)
 //   node    | tag 0 | op 16 | dtype 4 |   then  | inputs 8 | outputs 8 | attrs 8 | params 8 |
 //           input words (view, or kScalarBit + scalar slot), output words (views), attribute words (64-bit: 2 each)
-//   tail    per buffer its role, 16 a word; per written buffer with several views their relations
+//   tail    per buffer its role, 16 a word; facts: per written buffer with several views their relations, 16 a word;
+//           the numbers of views, buffers and nodes
 //
 // Views and buffers are numbered by first use. Sizes, strides, offsets and scalars are bound per launch.
 #pragma once
@@ -35,6 +36,11 @@ inline constexpr uint32_t kScalarBit = 0x8000'0000u;
 inline constexpr int kMaxTraceRank = 12;
 // Upper bound on the inputs of one node (cat of many tensors): they are counted in a byte.
 inline constexpr int kMaxNodeInputs = 255;
+// Highest rank of a view whose layout is a permutation: it fits one word.
+inline constexpr int kMaxDenseRank = 8;
+// Views of one written buffer, newest first, whose relations are part of the code; further ones count as
+// overlapping everything.
+inline constexpr int kMaxRelatedViews = 8;
 
 enum class LayoutKind : uint8_t { kContiguous, kDense, kStrided };
 
@@ -99,11 +105,12 @@ Key HashCode(absl::Span<const uint32_t> code);
 void BindView(const Segment& segment, const View& view, const int64_t* size_values, const int64_t* stride_values,
               int64_t* sizes, int64_t* strides);
 
-// Decodes `code` (which must come from Trace::Seal). CHECK-fails on malformed code.
+// Decodes `code`, which must be well formed: from Trace::Seal, or from Parse, which calls Verify.
 std::unique_ptr<Segment> Decode(absl::Span<const uint32_t> code);
 
-// Says in one place what a legal segment is: ids in range, arity and types as in the op table, no write
-// to a kInput buffer, every kInOut buffer written. (Reading a buffer that nothing wrote is legal: torch.empty.)
+// Says in one place what a legal segment is: canonical numbering, layouts that can be bound, operands, dtypes and
+// shapes as the op table and the kernels' contracts ask, a role for every buffer that fits what is done to it, and a
+// tail of the right length. (Reading a buffer that nothing wrote is legal: torch.empty.)
 absl::Status Verify(const Segment& segment);
 
 // The text form, one line per view and node, and its inverse: Parse(ToText(s))->code == s.code.

@@ -62,7 +62,7 @@ class Line {
   bool Dim(uint32_t* word) {
     const bool symbol = Eat("s");
     int64_t value;
-    if (!Number(&value) || value < 0 || (!symbol && value > 1)) return false;
+    if (!Number(&value) || value < 0 || value > (symbol ? INT32_MAX : 1)) return false;
     *word = static_cast<uint32_t>(symbol ? value + 2 : value);
     return true;
   }
@@ -98,8 +98,8 @@ class Parser {
       }
     }
     if (nodes_ == 0) return absl::InvalidArgumentError("segment text: no ops");
-    if (tail_.size() < (roles_ + 15) / 16) return absl::InvalidArgumentError("segment text: no line 'buffers'");
     code_.insert(code_.end(), tail_.begin(), tail_.end());
+    code_.push_back(views_);
     code_.push_back(roles_);
     code_.push_back(nodes_);
     std::unique_ptr<Segment> segment = Decode(code_);
@@ -112,6 +112,7 @@ class Parser {
   const char* ParseLine(Line& line) {
     if (line.Eat("buffers")) return Buffers(line);
     if (line.Eat("facts")) {
+      if (tail_.empty()) return "the line 'buffers' first";
       int64_t value;
       while (!line.AtEnd()) {
         if (!line.Number(&value) || value < 0 || value > UINT32_MAX) return "a 32-bit number";
@@ -125,6 +126,7 @@ class Parser {
   }
 
   const char* Buffers(Line& line) {
+    if (roles_ != 0) return "one line 'buffers'";
     uint32_t word = 0;
     do {
       absl::string_view name = line.Name();
@@ -159,6 +161,7 @@ class Parser {
     if (sizes.size() > kMaxTraceRank) return "at most 12 dimensions";
     LayoutKind layout = LayoutKind::kContiguous;
     if (line.Eat("dense(")) {
+      if (sizes.size() > kMaxDenseRank) return "at most 8 dimensions in a dense view";
       layout = LayoutKind::kDense;
       uint32_t packed = 0;
       for (size_t i = 0; i < sizes.size(); ++i) {
@@ -291,12 +294,8 @@ std::string ToText(const Segment& s) {
     }
     body += '\n';
   }
-  const size_t facts = reader.tail() + (s.roles.size() + 15) / 16;
-  if (facts + 2 < s.code.size()) {
-    absl::StrAppend(&out, "facts");
-    for (size_t i = facts; i + 2 < s.code.size(); ++i) absl::StrAppend(&out, " ", s.code[i]);
-    out += '\n';
-  }
+  if (const auto facts = reader.Facts(); !facts.empty())
+    absl::StrAppend(&out, "facts ", absl::StrJoin(facts, " "), "\n");
   return out + body;
 }
 

@@ -8,10 +8,6 @@
 namespace openneuron::trace {
 namespace {
 
-// Pairs of views of one written buffer whose relation becomes part of the key; further views count as
-// overlapping everything.
-constexpr int kMaxRelatedViews = 8;
-
 bool IsContiguous(absl::Span<const int64_t> sizes, absl::Span<const int64_t> strides) {
   int64_t expected = 1;
   for (int d = static_cast<int>(sizes.size()) - 1; d >= 0; --d) {
@@ -27,8 +23,8 @@ bool IsContiguous(absl::Span<const int64_t> sizes, absl::Span<const int64_t> str
 // front, so that equal shapes and strides give equal words.
 bool DenseOrder(absl::Span<const int64_t> sizes, absl::Span<const int64_t> strides, uint32_t* packed) {
   const int rank = static_cast<int>(sizes.size());
-  if (rank > 8) return false;
-  std::array<int, 8> order;
+  if (rank > kMaxDenseRank) return false;
+  std::array<int, kMaxDenseRank> order;
   int n = 0;
   for (int d = 0; d < rank; ++d) {
     if (sizes[d] == 1) order[n++] = d;
@@ -123,9 +119,11 @@ uint32_t Trace::Symbols::Word(int64_t value) {
     }
     if (s.value == value) return 2 + s.symbol;
   }
-  // More distinct values than slots: a name of its own each time, still a pure function of the stream.
-  values.push_back(value);
-  return 2 + static_cast<uint32_t>(values.size() - 1);
+  // More distinct values than slots, which no usual trace has: the rest is searched.
+  const auto found = std::find(values.begin() + kSlots, values.end(), value);
+  const auto symbol = static_cast<uint32_t>(found - values.begin());
+  if (found == values.end()) values.push_back(value);
+  return 2 + symbol;
 }
 
 void Trace::Symbols::Reset() {
@@ -239,6 +237,7 @@ void Trace::Seal(absl::Span<const uint8_t> alive) {
     }
   }
   flush();
+  code_.push_back(static_cast<uint32_t>(views_.size()));
   code_.push_back(static_cast<uint32_t>(buffers_.size()));
   code_.push_back(static_cast<uint32_t>(nodes_));
 }

@@ -41,7 +41,8 @@ class Trace {
   // A view of a buffer just added, with the sizes and strides of `like` and offset 0. Cheaper than AddView.
   ViewId AddViewLike(BufferId buffer, DType type, ViewId like);
 
-  // Begins a node; operands follow in order: inputs, outputs, attributes, params. Counts must match.
+  // Begins a node; operands follow in order: inputs, outputs, attributes, params. Counts must match, and views that
+  // are new must have been added before.
   void BeginNode(Op op, DType type, int inputs, int outputs, int attrs, int params) {
     code_.push_back(static_cast<uint32_t>(op) << 8 | static_cast<uint32_t>(type) << 1);
     code_.push_back(static_cast<uint32_t>(inputs) | static_cast<uint32_t>(outputs) << 8 |
