@@ -40,6 +40,7 @@ struct CacheStats {
 
 class SegmentCache {
  public:
+  // `max_plans` per segment, at least 1. For the other limits see SetLimits.
   SegmentCache(int64_t max_entries, int64_t max_bytes, int max_plans)
       : max_entries_(max_entries), max_bytes_(max_bytes), max_plans_(max_plans) {}
 

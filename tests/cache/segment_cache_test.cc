@@ -251,22 +251,30 @@ TEST_F(Plans, AreKeptPerSizes) {
   EXPECT_EQ(cache.stats().plan_misses, 3);
 }
 
-TEST_F(Plans, TheOldestGoesWhenThereAreTooMany) {
-  SegmentCache cache(10, kLots, 2);
+TEST_F(Plans, TheLeastRecentlyRunGoesWhenThereAreTooMany) {
+  SegmentCache cache(10, kLots, 3);
   const auto entry = cache.Find(CodeNumber(1));
   const int64_t bare = entry->bytes;
-  const auto first = Plan(cache, *entry, 2);
-  const int64_t with_one = entry->bytes;
-  EXPECT_GE(with_one - bare, first.plan->memory_bytes());
-  for (int64_t size = 3; size < 20; ++size) Plan(cache, *entry, size);
-  EXPECT_EQ(entry->plans.size(), 2u);
-  EXPECT_EQ(entry->bytes - bare, 2 * (with_one - bare)) << "all plans of this segment are equally large";
+  const auto run = [&](int64_t size) {
+    cache.Find(CodeNumber(1));
+    const int64_t misses = cache.stats().plan_misses;
+    EXPECT_EQ(Plan(cache, *entry, size).kernel_ns, static_cast<double>(size));
+    return cache.stats().plan_misses != misses;
+  };
+  EXPECT_TRUE(run(2));
+  const int64_t each = entry->bytes - bare;
+  EXPECT_GE(each, entry->plans[0].plan->memory_bytes());
+  EXPECT_TRUE(run(3));
+  EXPECT_TRUE(run(4));
+  EXPECT_FALSE(run(2));
+  EXPECT_TRUE(run(5)) << "pushes out 3";
+  for (int64_t kept : {2, 4, 5}) EXPECT_FALSE(run(kept)) << kept;
+  EXPECT_TRUE(run(3)) << "pushes out 2";
+  for (int64_t kept : {3, 5, 4}) EXPECT_FALSE(run(kept)) << kept;
+  EXPECT_TRUE(run(2));
+  EXPECT_EQ(entry->plans.size(), 3u);
+  EXPECT_EQ(entry->bytes - bare, 3 * each) << "all plans of this segment are equally large";
   CheckTotals(cache);
-  EXPECT_EQ(Plan(cache, *entry, 19).kernel_ns, 19);
-  EXPECT_EQ(Plan(cache, *entry, 18).kernel_ns, 18);
-  EXPECT_EQ(cache.stats().plan_hits, 2);
-  Plan(cache, *entry, 2);
-  EXPECT_EQ(cache.stats().plan_misses, 19);
 }
 
 TEST_F(Plans, CountTowardsTheBytes) {
