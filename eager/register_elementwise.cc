@@ -472,76 +472,50 @@ Tensor MseLossBackward(const Tensor& grad, const Tensor& self, const Tensor& tar
   return New<F>(Op::kMseLossBackward, {grad, self, target}, {norm}, {}, grad, self, target, reduction);
 }
 
-#define ON_UNARY(K, Id, name)                                              \
-  m.impl(#name, TORCH_FN((K<Op::k##Id, at::_ops::name>)));                 \
-  m.impl(#name "_", TORCH_FN((K##InPlace<Op::k##Id, at::_ops::name##_>))); \
-  m.impl(#name ".out", TORCH_FN((K##Out<Op::k##Id, at::_ops::name##_out>)));
-#define ON_BINARY(K, Id, name)                                                \
-  m.impl(#name ".Tensor", TORCH_FN((K<Op::k##Id, at::_ops::name##_Tensor>))); \
-  m.impl(#name "_.Tensor", TORCH_FN((K##InPlace<Op::k##Id, at::_ops::name##__Tensor>)));
-#define ON_COMPARISON(Id, name)                                                                   \
-  ON_BINARY(Binary, Id, name)                                                                     \
-  m.impl(#name ".Tensor_out", TORCH_FN((BinaryOut<Op::k##Id, at::_ops::name##_Tensor_out>)));     \
-  m.impl(#name ".Scalar", TORCH_FN((BinaryScalar<Op::k##Id, at::_ops::name##_Scalar>)));          \
-  m.impl(#name "_.Scalar", TORCH_FN((BinaryScalarInPlace<Op::k##Id, at::_ops::name##__Scalar>))); \
-  m.impl(#name ".Scalar_out", TORCH_FN((BinaryScalarOut<Op::k##Id, at::_ops::name##_Scalar_out>)));
-#define ON_BITWISE(Id, name)  \
-  ON_BINARY(Binary, Id, name) \
-  m.impl(#name ".Tensor_out", TORCH_FN((BinaryOut<Op::k##Id, at::_ops::name##_Tensor_out>)));
-#define ON_GRADIENT(Id, name)                                   \
-  m.impl(#name, TORCH_FN((Binary<Op::k##Id, at::_ops::name>))); \
-  m.impl(#name ".grad_input", TORCH_FN((BinaryOut<Op::k##Id, at::_ops::name##_grad_input>)));
+// One macro per form of the op table: which ATen schemas an op has.
+#define REGISTER(schema, K, Id, overload) m.impl(schema, TORCH_FN((K<Op::k##Id, at::_ops::overload>)));
+#define FORM_TRIPLE(K, Id, name)               \
+  REGISTER(#name, K, Id, name)                 \
+  REGISTER(#name "_", K##InPlace, Id, name##_) \
+  REGISTER(#name ".out", K##Out, Id, name##_out)
+#define FORM_PAIR(K, Id, name) \
+  REGISTER(#name, K, Id, name) \
+  REGISTER(#name ".out", K##Out, Id, name##_out)
+#define FORM_TENSOR(K, Id, name)                  \
+  REGISTER(#name ".Tensor", K, Id, name##_Tensor) \
+  REGISTER(#name "_.Tensor", K##InPlace, Id, name##__Tensor)
+#define FORM_Unary(Id, name) FORM_TRIPLE(Unary, Id, name)
+#define FORM_FloatUnary(Id, name) FORM_TRIPLE(FloatUnary, Id, name)
+#define FORM_UnaryPair(Id, name) FORM_PAIR(Unary, Id, name)
+#define FORM_Binary(Id, name) FORM_TRIPLE(Binary, Id, name)
+#define FORM_FloatBinary(Id, name) FORM_TRIPLE(FloatBinary, Id, name)
+#define FORM_BinaryPair(Id, name) FORM_PAIR(Binary, Id, name)
+#define FORM_BinaryTensor(Id, name) \
+  FORM_TENSOR(Binary, Id, name)     \
+  REGISTER(#name ".out", BinaryOut, Id, name##_out)
+#define FORM_BinaryTensorOut(Id, name) \
+  FORM_TENSOR(Binary, Id, name)        \
+  REGISTER(#name ".Tensor_out", BinaryOut, Id, name##_Tensor_out)
+#define FORM_FloatBinaryTensorOut(Id, name) \
+  FORM_TENSOR(FloatBinary, Id, name)        \
+  REGISTER(#name ".Tensor_out", FloatBinaryOut, Id, name##_Tensor_out)
+#define FORM_Comparison(Id, name)                                                           \
+  FORM_BinaryTensorOut(Id, name) REGISTER(#name ".Scalar", BinaryScalar, Id, name##_Scalar) \
+      REGISTER(#name "_.Scalar", BinaryScalarInPlace, Id, name##__Scalar)                   \
+          REGISTER(#name ".Scalar_out", BinaryScalarOut, Id, name##_Scalar_out)
+#define FORM_Gradient(Id, name)     \
+  REGISTER(#name, Binary, Id, name) \
+  REGISTER(#name ".grad_input", BinaryOut, Id, name##_grad_input)
+#define FORM_Own(Id, name)
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  ON_UNARY(Unary, Neg, neg)
-  ON_UNARY(Unary, Abs, abs)
-  ON_UNARY(Unary, Sign, sign)
-  ON_UNARY(Unary, Sign, sgn)
-  ON_UNARY(Unary, Reciprocal, reciprocal)
-  ON_UNARY(Unary, Sqrt, sqrt)
-  ON_UNARY(Unary, Rsqrt, rsqrt)
-  ON_UNARY(Unary, Exp, exp)
-  ON_UNARY(Unary, Exp2, exp2)
-  ON_UNARY(Unary, Expm1, expm1)
-  ON_UNARY(Unary, Log, log)
-  ON_UNARY(Unary, Log2, log2)
-  ON_UNARY(Unary, Log10, log10)
-  ON_UNARY(Unary, Log1p, log1p)
-  ON_UNARY(Unary, Sin, sin)
-  ON_UNARY(Unary, Cos, cos)
-  ON_UNARY(Unary, Tan, tan)
-  ON_UNARY(Unary, Asin, asin)
-  ON_UNARY(Unary, Acos, acos)
-  ON_UNARY(Unary, Atan, atan)
-  ON_UNARY(Unary, Sinh, sinh)
-  ON_UNARY(Unary, Cosh, cosh)
-  ON_UNARY(Unary, Tanh, tanh)
-  ON_UNARY(Unary, Asinh, asinh)
-  ON_UNARY(Unary, Acosh, acosh)
-  ON_UNARY(Unary, Atanh, atanh)
-  ON_UNARY(Unary, Erf, erf)
-  ON_UNARY(Unary, Erfc, erfc)
-  ON_UNARY(Unary, Sigmoid, sigmoid)
-  ON_UNARY(FloatUnary, Ceil, ceil)
-  ON_UNARY(FloatUnary, Floor, floor)
-  ON_UNARY(FloatUnary, Round, round)
-  ON_UNARY(FloatUnary, Trunc, trunc)
-  ON_UNARY(FloatUnary, Frac, frac)
-  ON_UNARY(FloatUnary, Silu, silu)
-  ON_UNARY(FloatUnary, Mish, mish)
-  ON_UNARY(FloatUnary, Hardswish, hardswish)
-  ON_UNARY(FloatUnary, Hardsigmoid, hardsigmoid)
-  ON_UNARY(Unary, BitwiseNot, bitwise_not)
-  ON_UNARY(Unary, LogicalNot, logical_not)
+#define OP(id, text, cls, inputs, params, types, result, form) FORM_##form(id, text)
+#include "trace/ops.def"
+#undef OP
+  FORM_Unary(Sign, sgn);
   m.impl("relu", TORCH_FN((Unary<Op::kRelu, at::_ops::relu>)));
   m.impl("relu_", TORCH_FN((UnaryInPlace<Op::kRelu, at::_ops::relu_>)));
   m.impl("isnan", TORCH_FN((Unary<Op::kIsnan, at::_ops::isnan>)));
-  m.impl("signbit", TORCH_FN((Unary<Op::kSignbit, at::_ops::signbit>)));
-  m.impl("signbit.out", TORCH_FN((UnaryOut<Op::kSignbit, at::_ops::signbit_out>)));
-  m.impl("isposinf", TORCH_FN((Unary<Op::kIsposinf, at::_ops::isposinf>)));
-  m.impl("isposinf.out", TORCH_FN((UnaryOut<Op::kIsposinf, at::_ops::isposinf_out>)));
-  m.impl("isneginf", TORCH_FN((Unary<Op::kIsneginf, at::_ops::isneginf>)));
-  m.impl("isneginf.out", TORCH_FN((UnaryOut<Op::kIsneginf, at::_ops::isneginf_out>)));
 
   m.impl("add.Tensor", TORCH_FN((Scaled<Op::kAdd, Op::kAddScaled, at::_ops::add_Tensor>)));
   m.impl("add_.Tensor", TORCH_FN((ScaledInPlace<Op::kAdd, Op::kAddScaled, at::_ops::add__Tensor>)));
@@ -550,52 +524,21 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("sub_.Tensor", TORCH_FN((ScaledInPlace<Op::kSub, Op::kSubScaled, at::_ops::sub__Tensor>)));
   m.impl("sub.out", TORCH_FN((ScaledOut<Op::kSub, Op::kSubScaled, at::_ops::sub_out>)));
   m.impl("rsub.Tensor", TORCH_FN(Rsub));
-  ON_BINARY(Binary, Mul, mul)
-  m.impl("mul.out", TORCH_FN((BinaryOut<Op::kMul, at::_ops::mul_out>)));
-  ON_BINARY(Binary, Div, div)
-  m.impl("div.out", TORCH_FN((BinaryOut<Op::kDiv, at::_ops::div_out>)));
   m.impl("div.Tensor_mode", TORCH_FN(DivMode));
   m.impl("div_.Tensor_mode", TORCH_FN(DivModeInPlace));
   m.impl("div.out_mode", TORCH_FN(DivModeOut));
   m.impl("floor_divide", TORCH_FN((FloatBinary<Op::kDivFloor, at::_ops::floor_divide>)));
   m.impl("floor_divide_.Tensor", TORCH_FN((FloatBinaryInPlace<Op::kDivFloor, at::_ops::floor_divide__Tensor>)));
   m.impl("floor_divide.out", TORCH_FN((FloatBinaryOut<Op::kDivFloor, at::_ops::floor_divide_out>)));
-  ON_BINARY(FloatBinary, Remainder, remainder)
-  m.impl("remainder.Tensor_out", TORCH_FN((FloatBinaryOut<Op::kRemainder, at::_ops::remainder_Tensor_out>)));
-  ON_BINARY(FloatBinary, Fmod, fmod)
-  m.impl("fmod.Tensor_out", TORCH_FN((FloatBinaryOut<Op::kFmod, at::_ops::fmod_Tensor_out>)));
   m.impl("pow.Tensor_Tensor", TORCH_FN((FloatBinary<Op::kPow, at::_ops::pow_Tensor_Tensor>)));
   m.impl("pow_.Tensor", TORCH_FN((FloatBinaryInPlace<Op::kPow, at::_ops::pow__Tensor>)));
   m.impl("pow.Tensor_Tensor_out", TORCH_FN((FloatBinaryOut<Op::kPow, at::_ops::pow_Tensor_Tensor_out>)));
   m.impl("pow.Tensor_Scalar", TORCH_FN(PowScalar));
   m.impl("pow_.Scalar", TORCH_FN(PowScalarInPlace));
   m.impl("pow.Tensor_Scalar_out", TORCH_FN(PowScalarOut));
-#define ON_PAIR(K, Id, name)                               \
-  m.impl(#name, TORCH_FN((K<Op::k##Id, at::_ops::name>))); \
-  m.impl(#name ".out", TORCH_FN((K##Out<Op::k##Id, at::_ops::name##_out>)));
-  ON_PAIR(Binary, Maximum, maximum)
-  ON_PAIR(Binary, Minimum, minimum)
-  ON_PAIR(Binary, Fmax, fmax)
-  ON_PAIR(Binary, Fmin, fmin)
-  ON_UNARY(Binary, Atan2, atan2)
-  ON_UNARY(FloatBinary, Hypot, hypot)
-  ON_BINARY(Binary, Copysign, copysign)
-  m.impl("copysign.out", TORCH_FN((BinaryOut<Op::kCopysign, at::_ops::copysign_out>)));
   m.impl("xlogy.Tensor", TORCH_FN((Binary<Op::kXlogy, at::_ops::xlogy_Tensor>)));
   m.impl("xlogy_.Tensor", TORCH_FN((BinaryInPlace<Op::kXlogy, at::_ops::xlogy__Tensor>)));
   m.impl("xlogy.OutTensor", TORCH_FN((BinaryOut<Op::kXlogy, at::_ops::xlogy_OutTensor>)));
-  ON_BITWISE(BitwiseAnd, bitwise_and)
-  ON_BITWISE(BitwiseOr, bitwise_or)
-  ON_BITWISE(BitwiseXor, bitwise_xor)
-  ON_UNARY(Binary, LogicalAnd, logical_and)
-  ON_UNARY(Binary, LogicalOr, logical_or)
-  ON_UNARY(Binary, LogicalXor, logical_xor)
-  ON_COMPARISON(Eq, eq)
-  ON_COMPARISON(Ne, ne)
-  ON_COMPARISON(Lt, lt)
-  ON_COMPARISON(Le, le)
-  ON_COMPARISON(Gt, gt)
-  ON_COMPARISON(Ge, ge)
 
   m.impl("where.self", TORCH_FN(Where));
   m.impl("where.self_out", TORCH_FN(WhereOut));
@@ -640,9 +583,6 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("hardtanh_backward", TORCH_FN(HardtanhBackward));
   m.impl("mse_loss", TORCH_FN(MseLoss));
   m.impl("mse_loss_backward", TORCH_FN(MseLossBackward));
-  ON_GRADIENT(SigmoidBackward, sigmoid_backward)
-  ON_GRADIENT(TanhBackward, tanh_backward)
-  ON_GRADIENT(SiluBackward, silu_backward)
   m.impl("hardswish_backward", TORCH_FN((Binary<Op::kHardswishBackward, at::_ops::hardswish_backward>)));
   m.impl("hardsigmoid_backward", TORCH_FN((Binary<Op::kHardsigmoidBackward, at::_ops::hardsigmoid_backward>)));
 }

@@ -21,7 +21,7 @@ constexpr bool HasType(Types types) {
 }
 
 // The formulas as types; only elementwise lines of the table have one.
-#define OP(id, text, cls, inputs, params, types, result) OP_##cls(id, inputs, params, types, result)
+#define OP(id, text, cls, inputs, params, types, result, form) OP_##cls(id, inputs, params, types, result)
 #define OP_Reduce(...)
 #define OP_Index(...)
 #define OP_Random(...)
@@ -227,7 +227,7 @@ enum OpIndex {
 
 template <class T>
 void FillType(PrimitiveTable& table, int type) {
-#define OP(id, text, cls, inputs, params, types, result) OP_##cls(id, inputs, params, types, result)
+#define OP(id, text, cls, inputs, params, types, result, form) OP_##cls(id, inputs, params, types, result)
 #define OP_Elementwise(id, inputs, params, types, result) \
   if constexpr (HasType<T>(types)) FillVariants<id##Formula, T>(table.ops[k##id][type]);
 #include "trace/ops.def"

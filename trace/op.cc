@@ -7,7 +7,7 @@ namespace openneuron::trace {
 namespace {
 
 constexpr OpInfo kTable[kOpCount] = {
-#define OP(id, text, cls, inputs, params, types, result) \
+#define OP(id, text, cls, inputs, params, types, result, form) \
   {#text, OpClass::k##cls, inputs, params, OpTypes::k##types, OpResult::k##result},
 #include "trace/ops.def"
 #undef OP

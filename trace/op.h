@@ -9,7 +9,7 @@
 namespace openneuron::trace {
 
 enum class Op : uint16_t {
-#define OP(id, text, cls, inputs, params, types, result) k##id,
+#define OP(id, text, cls, inputs, params, types, result, form) k##id,
 #include "trace/ops.def"
 #undef OP
 };
