@@ -6,10 +6,10 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <deque>
 #include <fstream>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "eager/engine.h"
@@ -21,7 +21,7 @@ namespace {
 struct Process {
   device::Chip chip;
   int64_t memory_limit = 0;
-  std::deque<Device> devices;
+  std::vector<std::unique_ptr<Device>> devices;
   device::PinnedMemory pinned;
 };
 Process* process = nullptr;
@@ -60,8 +60,8 @@ int64_t AvailableHostMemory() {
 }
 
 void MarkChild() {
-  for (const Device& device : process->devices) {
-    if (device.used.load(std::memory_order_relaxed)) in_bad_fork.store(true, std::memory_order_relaxed);
+  for (const auto& device : process->devices) {
+    if (device->used.load(std::memory_order_relaxed)) in_bad_fork.store(true, std::memory_order_relaxed);
   }
 }
 
@@ -78,7 +78,7 @@ void InitDevices() {
   auto made = std::make_unique<Process>();
   made->chip = ChipFromEnvironment();
   made->memory_limit = std::min(made->chip.hbm_bytes, AvailableHostMemory());
-  for (int i = 0; i < count; ++i) made->devices.emplace_back(i, made->chip, made->memory_limit);
+  for (int i = 0; i < count; ++i) made->devices.push_back(std::make_unique<Device>(i, made->chip, made->memory_limit));
   process = made.release();
   device_count = static_cast<c10::DeviceIndex>(count);
   pthread_atfork(nullptr, nullptr, &MarkChild);
@@ -92,7 +92,7 @@ int64_t HostMemoryLimit() { return process->memory_limit; }
 Device& DeviceAt(c10::DeviceIndex index) {
   TORCH_CHECK(index >= 0 && index < device_count, "Invalid device index ", static_cast<int>(index),
               ": the neuron devices are numbered from 0 to ", device_count - 1);
-  return process->devices[index];
+  return *process->devices[index];
 }
 
 void UseDevice(c10::DeviceIndex index) {
@@ -104,7 +104,7 @@ void UseDevice(c10::DeviceIndex index) {
 }
 
 bool DeviceUsed(c10::DeviceIndex index) {
-  return index >= 0 && index < device_count && process->devices[index].used.load(std::memory_order_relaxed);
+  return index >= 0 && index < device_count && process->devices[index]->used.load(std::memory_order_relaxed);
 }
 
 bool InBadFork() noexcept { return in_bad_fork.load(std::memory_order_relaxed); }

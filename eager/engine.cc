@@ -289,6 +289,7 @@ void Engine::RunTrace(CutReason reason, Storages* released, std::exception_ptr* 
     if (plan->scratch_bytes() > 0) scratch = AllocateDeviceMemory(plan->scratch_bytes(), device_);
     const kernels::Bindings bindings{addresses_, trace_.offsets().data(),
                                      reinterpret_cast<const kernels::Scalar*>(trace_.scalars().data()), scratch.get()};
+    kernels::SetThreadCount(at::get_num_threads());
     {
       c10::impl::ForceDispatchKeyGuard keys(c10::DispatchKeySet(), KernelExcludedKeys());
       failures = plan->Run(bindings, &spoiled);
@@ -410,7 +411,6 @@ void InitEngine() {
   const int blocking = ReadChoice("NEURON_LAUNCH_BLOCKING", switches, 0);
   const char* const pools[] = {"openmp", "tbb"};
   kernels::UseTbb(ReadChoice("NEURON_THREAD_POOL", pools, 0) == 1);
-  kernels::SetThreadCount(at::get_num_threads());
   RegisterHeavyKernels();
   SetMode(static_cast<Mode>(mode));
   {

@@ -26,7 +26,38 @@ c10::intrusive_ptr<c10::StorageImpl> CreateStorage(c10::StorageImpl::use_byte_si
   return storage;
 }
 
+// Free memory of NeuronStorage's size, linked through its first word.
+class StoragePool {
+ public:
+  ~StoragePool() {
+    while (head_ != nullptr) ::operator delete(Pop());
+    room_ = 0;  // for storages that die after their thread's pool
+  }
+  void* Take() { return head_ != nullptr ? Pop() : ::operator new(sizeof(NeuronStorage)); }
+  void Give(void* memory) {
+    if (room_ == 0) return ::operator delete(memory);
+    --room_;
+    *static_cast<void**>(memory) = head_;
+    head_ = memory;
+  }
+
+ private:
+  void* Pop() {
+    void* memory = head_;
+    head_ = *static_cast<void**>(memory);
+    ++room_;
+    return memory;
+  }
+
+  void* head_ = nullptr;
+  int room_ = 256;
+};
+thread_local StoragePool pool;
+
 }  // namespace
+
+void* NeuronStorage::operator new(size_t) { return pool.Take(); }
+void NeuronStorage::operator delete(void* memory) noexcept { pool.Give(memory); }
 
 c10::intrusive_ptr<c10::StorageImpl> MakePendingStorage(int64_t nbytes, c10::DeviceIndex index) {
   UseDevice(index);

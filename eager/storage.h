@@ -18,6 +18,10 @@ namespace openneuron::eager {
 struct NeuronStorage final : c10::StorageImpl {
   using c10::StorageImpl::StorageImpl;
 
+  // From a small pool of the calling thread: a trace gives back more storages at once than malloc keeps at hand.
+  static void* operator new(size_t size);
+  static void operator delete(void* memory) noexcept;
+
   // Where this storage stands in the engine's current trace: valid when epoch equals the trace's.
   uint64_t epoch = 0;
   int32_t buffer = -1;
