@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/synchronization/mutex.h"
 #include "cache/segment_cache.h"
 #include "eager/devices.h"
 #include "eager/heavy.h"
@@ -411,6 +412,8 @@ void InitEngine() {
   const int blocking = ReadChoice("NEURON_LAUNCH_BLOCKING", switches, 0);
   const char* const pools[] = {"openmp", "tbb"};
   kernels::UseTbb(ReadChoice("NEURON_THREAD_POOL", pools, 0) == 1);
+  // Debian builds Abseil with its deadlock detector on, which makes every lock several times dearer.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   RegisterHeavyKernels();
   SetMode(static_cast<Mode>(mode));
   {

@@ -1,7 +1,6 @@
 // When to cut: pure functions of the op stream, never of time.
 #pragma once
 
-#include <array>
 #include <cstdint>
 
 #include "trace/op.h"
@@ -15,7 +14,7 @@ struct PolicyParams {
 };
 inline constexpr PolicyParams kParams;
 
-// The content rule: asymmetric-extremum chunking. Each op has a hash of itself and the few ops before it; a
+// The content rule: asymmetric-extremum chunking. Each op has a hash of itself and the three ops before it; a
 // chunk ends when `content_window` ops have passed since its largest hash. Cuts so depend on what is near them and not
 // on where the stream began: a loop settles into the same chunks whatever its period. Sizes are left out, so that
 // growing shapes do not move the cuts.
@@ -23,13 +22,9 @@ class ContentRule {
  public:
   // Takes the next op; true when the chunk ends behind it.
   bool Next(trace::Op op, trace::DType type) {
-    for (size_t i = recent_.size() - 1; i > 0; --i) recent_[i] = recent_[i - 1];
-    recent_[0] = static_cast<uint64_t>(op) * 16 + static_cast<uint64_t>(type) + 1;
-    uint64_t hash = 0;
-    for (uint64_t word : recent_) {
-      hash = (hash ^ word) * 0x9E3779B97F4A7C15ull;
-      hash ^= hash >> 29;
-    }
+    recent_ = (recent_ << 16) | ((static_cast<uint64_t>(op) << 4 | static_cast<uint64_t>(type)) + 1);
+    uint64_t hash = recent_ * 0x9E3779B97F4A7C15ull;
+    hash = (hash ^ hash >> 32) * 0xD6E8FEB86659FD93ull;
     if (hash > extremum_) {
       extremum_ = hash;
       since_ = 0;
@@ -45,11 +40,11 @@ class ContentRule {
   // Forgets the stream: after a cut from outside the same ops give the same chunks.
   void Restart() {
     BeginChunk();
-    recent_.fill(0);
+    recent_ = 0;
   }
 
  private:
-  std::array<uint64_t, kParams.content_context> recent_{};
+  uint64_t recent_ = 0;  // the last four ops, 16 bits each
   uint64_t extremum_ = 0;
   int64_t since_ = 0;
 };
