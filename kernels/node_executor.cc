@@ -29,7 +29,8 @@ int64_t Elements(const Layout& layout) {
   return n;
 }
 
-// Which nodes must run: those that can fail, and those that somebody still needs.
+// Which nodes must run: those that can fail, and those that somebody still needs. A write ends no need: it may be
+// partial.
 std::vector<bool> LiveNodes(const trace::Segment& segment) {
   std::vector<bool> needed(segment.roles.size());
   std::vector<bool> live(segment.nodes.size());
@@ -43,8 +44,6 @@ std::vector<bool> LiveNodes(const trace::Segment& segment) {
     for (uint32_t word : segment.Inputs(node)) {
       if (!(word & kScalarBit)) needed[segment.views[word].buffer] = true;
     }
-    // An output that is only partly written keeps what was there before.
-    for (uint32_t word : segment.Outputs(node)) needed[segment.views[word].buffer] = true;
   }
   return live;
 }

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "kernels/isa.h"
+
 namespace openneuron::kernels {
 
 // Computes one run of `n` elements. Operands are contiguous and of the compute type (or of the op's
@@ -28,8 +30,6 @@ struct PrimitiveTable {
   // [from][to], both trace::DType.
   Conversion convert[10][10];
 };
-
-enum class Isa { kBaseline, kAvx2, kAvx512 };
 
 // The table for the best ISA of this machine.
 const PrimitiveTable& Primitives();

@@ -3,6 +3,7 @@
 
 namespace openneuron::kernels {
 
+// One object per ISA and group of types fills its part of the ISA's table.
 #define ISAS(X) X(baseline) X(avx2) X(avx512)
 #define DECLARE(isa)                                \
   void FillPrimitives_##isa##_f32(PrimitiveTable&); \
@@ -15,54 +16,28 @@ ISAS(DECLARE)
 
 namespace {
 
-#define BUILD(isa)                                                       \
-  const PrimitiveTable& Table_##isa() {                                  \
-    static const PrimitiveTable& table = []() -> const PrimitiveTable& { \
-      static PrimitiveTable filled{};                                    \
-      FillPrimitives_##isa##_f32(filled);                                \
-      FillPrimitives_##isa##_f64(filled);                                \
-      FillPrimitives_##isa##_i32(filled);                                \
-      FillPrimitives_##isa##_i8(filled);                                 \
-      FillPrimitives_##isa##_convert(filled);                            \
-      return filled;                                                     \
-    }();                                                                 \
-    return table;                                                        \
+#define FILL(isa)                          \
+  void Fill_##isa(PrimitiveTable& table) { \
+    FillPrimitives_##isa##_f32(table);     \
+    FillPrimitives_##isa##_f64(table);     \
+    FillPrimitives_##isa##_i32(table);     \
+    FillPrimitives_##isa##_i8(table);      \
+    FillPrimitives_##isa##_convert(table); \
   }
-ISAS(BUILD)
-#undef BUILD
+ISAS(FILL)
+#undef FILL
 #undef ISAS
-
-bool HasAvx2() {
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c") &&
-         __builtin_cpu_supports("bmi2");
-}
-
-bool HasAvx512() {
-  return HasAvx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw");
-}
 
 }  // namespace
 
 const PrimitiveTable* PrimitivesFor(Isa isa) {
-  switch (isa) {
-    case Isa::kBaseline:
-      return &Table_baseline();
-    case Isa::kAvx2:
-      return HasAvx2() ? &Table_avx2() : nullptr;
-    case Isa::kAvx512:
-      return HasAvx512() ? &Table_avx512() : nullptr;
-  }
-  return nullptr;
+  static const IsaTables<PrimitiveTable> tables(&Fill_baseline, &Fill_avx2, &Fill_avx512);
+  return CanRun(isa) ? &tables[isa] : nullptr;
 }
 
 const PrimitiveTable& Primitives() {
-  static const PrimitiveTable* const best = [] {
-    if (const PrimitiveTable* table = PrimitivesFor(Isa::kAvx512)) return table;
-    if (const PrimitiveTable* table = PrimitivesFor(Isa::kAvx2)) return table;
-    return PrimitivesFor(Isa::kBaseline);
-  }();
-  return *best;
+  static const PrimitiveTable& best = *PrimitivesFor(BestIsa());
+  return best;
 }
 
 }  // namespace openneuron::kernels

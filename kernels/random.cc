@@ -17,7 +17,6 @@
 #include <limits>
 
 #include "kernels/parallel.h"
-#include "kernels/primitives.h"
 #include "kernels/random_dispatch.h"
 #include "kernels/random_kernels.h"
 #include "kernels/tile.h"
@@ -32,14 +31,8 @@ using trace::Op;
 static_assert(kTile == 1024, "the counters of an element depend on the tile");
 
 const RandomKernels& TableFor(Isa isa) {
-  static const RandomKernels* const tables = [] {
-    static RandomKernels filled[3]{};
-    FillRandom_baseline(filled[0]);
-    FillRandom_avx2(filled[1]);
-    FillRandom_avx512(filled[2]);
-    return filled;
-  }();
-  return tables[static_cast<int>(isa)];
+  static const IsaTables<RandomKernels> tables(&FillRandom_baseline, &FillRandom_avx2, &FillRandom_avx512);
+  return tables[isa];
 }
 
 int Digits(DType type) { return type == DType::kFloat16 ? 11 : type == DType::kBFloat16 ? 8 : 24; }
@@ -191,10 +184,7 @@ void RunRandomWith(Isa isa, Op op, DType type, const Layout& out_layout, void* o
 }
 
 void RunRandom(Op op, DType type, const Layout& out_layout, void* out, const Scalar* params) {
-  static const Isa best = PrimitivesFor(Isa::kAvx512) != nullptr ? Isa::kAvx512
-                          : PrimitivesFor(Isa::kAvx2) != nullptr ? Isa::kAvx2
-                                                                 : Isa::kBaseline;
-  RunRandomWith(best, op, type, out_layout, out, params);
+  RunRandomWith(BestIsa(), op, type, out_layout, out, params);
 }
 
 }  // namespace openneuron::kernels

@@ -18,9 +18,22 @@
 
 #include "absl/types/span.h"
 #include "kernels/layout.h"
+#include "kernels/reduce_kernels.h"
 #include "trace/op.h"
 
 namespace openneuron::kernels {
+
+// Rows that are processed together at most.
+inline constexpr int64_t kMaxUnitRows = 256;
+
+// How an op is built from a reducer.
+struct ReduceRecipe {
+  Reducer reducer;
+  DType element;      // what the kernel reads
+  DType accumulator;  // what it produces
+  bool extremum;      // positions are wanted
+  bool minimum;
+};
 
 struct ReduceLoop {
   trace::Op op;
@@ -28,8 +41,10 @@ struct ReduceLoop {
   int64_t rows = 0;    // product of kept sizes
   int64_t length = 0;  // product of reduced sizes (0: outputs get the op's identity, or NaN for Mean/Var)
 
-  // The rest is up to the implementation. Dimensions are collapsed, at least one of either kind, the last
-  // innermost; kept ones are ordered by the input's strides, reduced ones only where order cannot matter.
+  // The rest is up to the implementation.
+  ReduceRecipe recipe;
+  // Dimensions are collapsed, at least one of either kind, the last innermost; kept ones are ordered by the input's
+  // strides, reduced ones only where order cannot matter.
   int kept_rank = 0, reduced_rank = 0;
   DType in_type, out_type, out2_type;
   int64_t kept_sizes[kMaxRank], reduced_sizes[kMaxRank];

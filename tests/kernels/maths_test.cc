@@ -26,11 +26,6 @@ Primitive Find(Op op, Isa isa, DType type = DType::kFloat32) {
   return table == nullptr ? nullptr : table->ops[static_cast<int>(op)][static_cast<int>(type)][0];
 }
 
-Isa BestIsa() {
-  return PrimitivesFor(Isa::kAvx512) != nullptr ? Isa::kAvx512
-                                                : (PrimitivesFor(Isa::kAvx2) != nullptr ? Isa::kAvx2 : Isa::kBaseline);
-}
-
 float Value(Op op, float a, float b = 0) {
   const void* in[2] = {&a, &b};
   float out;
@@ -292,6 +287,21 @@ TEST_P(IsaAgreement, BitForBit) {
 INSTANTIATE_TEST_SUITE_P(AllTypes, IsaAgreement, testing::Values(0, 1, 2, 3, 4, 5, 8, 9), [](const auto& info) {
   return std::string(trace::DTypeName(static_cast<DType>(info.param)));
 });
+
+TEST(Isas, TheBestIsTheLastThatRuns) {
+  EXPECT_TRUE(CanRun(Isa::kBaseline));
+  EXPECT_TRUE(CanRun(Isa::kAvx2) || !CanRun(Isa::kAvx512));
+  EXPECT_TRUE(CanRun(BestIsa()));
+  EXPECT_FALSE(BestIsa() == Isa::kBaseline && CanRun(Isa::kAvx2));
+  EXPECT_FALSE(BestIsa() != Isa::kAvx512 && CanRun(Isa::kAvx512));
+  EXPECT_EQ(&Primitives(), PrimitivesFor(BestIsa()));
+  struct Table {
+    bool filled;
+  };
+  constexpr auto fill = [](Table& table) { table.filled = true; };
+  const IsaTables<Table> tables(fill, fill, fill);
+  for (int i = 0; i < kIsas; ++i) EXPECT_EQ(tables[static_cast<Isa>(i)].filled, CanRun(static_cast<Isa>(i)));
+}
 
 TEST(ConvertAgreement, EveryIsaConvertsBitForBit) {
   constexpr int kCount = 4099;

@@ -34,7 +34,7 @@ const DType kTypes[] = {DType::kBool,  DType::kUInt8,   DType::kInt8,     DType:
 std::vector<Isa> Isas() {
   std::vector<Isa> isas;
   for (Isa isa : {Isa::kBaseline, Isa::kAvx2, Isa::kAvx512}) {
-    if (PrimitivesFor(isa) != nullptr) isas.push_back(isa);
+    if (CanRun(isa)) isas.push_back(isa);
   }
   return isas;
 }

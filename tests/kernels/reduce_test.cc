@@ -39,7 +39,7 @@ const Op kOps[] = {Op::kSum,        Op::kMean,   Op::kProd,   Op::kAmax, Op::kAm
 std::vector<Isa> Isas() {
   std::vector<Isa> isas;
   for (Isa isa : {Isa::kBaseline, Isa::kAvx2, Isa::kAvx512}) {
-    if (PrimitivesFor(isa) != nullptr) isas.push_back(isa);
+    if (CanRun(isa)) isas.push_back(isa);
   }
   return isas;
 }
