@@ -1,12 +1,19 @@
 // Asks the CPU.
 #include "kernels/isa.h"
 
+#include <cpuid.h>
+
 namespace openneuron::kernels {
 namespace {
 
+// Not every compiler's __builtin_cpu_supports knows it.
+bool HasF16c() {
+  unsigned eax, ebx, ecx, edx;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+}
+
 bool HasAvx2() {
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c") &&
-         __builtin_cpu_supports("bmi2");
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2") && HasF16c();
 }
 
 bool HasAvx512() {

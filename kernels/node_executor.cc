@@ -13,7 +13,6 @@ namespace openneuron::kernels {
 namespace {
 
 using trace::kScalarBit;
-using trace::Op;
 using trace::OpClass;
 using trace::Role;
 
@@ -54,7 +53,7 @@ Plan::Plan(const trace::Segment& segment, absl::Span<const int64_t> size_values,
            absl::Span<const int64_t> stride_values, absl::Span<const int64_t> buffer_bytes, const HeavyTable& heavy)
     : segment_(segment), heavy_(heavy) {
   size_t total = 0;
-  for (const trace::View& v : segment.views) total += 2 * v.rank;
+  for (const trace::View& v : segment.views) total += size_t{2} * v.rank;
   dims_.resize(total);
   dims_of_.reserve(segment.views.size());
   size_t at = 0;
@@ -62,7 +61,7 @@ Plan::Plan(const trace::Segment& segment, absl::Span<const int64_t> size_values,
     dims_of_.push_back(static_cast<uint32_t>(at));
     trace::BindView(segment, v, size_values.data(), stride_values.data(), dims_.data() + at,
                     dims_.data() + at + v.rank);
-    at += 2 * v.rank;
+    at += size_t{2} * v.rank;
   }
   const std::vector<bool> live = LiveNodes(segment);
   steps_.reserve(segment.nodes.size());

@@ -111,7 +111,7 @@ struct Parameters {
   explicit Parameters(const void* address) {
     for (int i = 0; i < kCount; ++i) value[i] = FromMemory<T>(static_cast<const Memory<T>*>(address)[i]);
   }
-  T value[kCount > 0 ? kCount : 1];
+  T value[kCount + (kCount == 0)];
 };
 
 // The formula with its parameters appended to the operands.

@@ -8,7 +8,7 @@
 namespace openneuron::kernels {
 namespace {
 
-constexpr int kRun = 256;
+constexpr int64_t kRun = 256;
 
 struct Words {
   alignas(64) uint32_t word[4][kRun];
@@ -89,7 +89,7 @@ void Uniform32(float* out, RandomTile tile, int digits, float from, float to) {
 void Uniform64(double* out, RandomTile tile, double from, double to) {
   const double range = to - from;
   ForWideWords(tile, [=](int64_t at, const Words& words, int64_t n) {
-    for (int half = 0; half < 2; ++half) {
+    for (int64_t half = 0; half < 2; ++half) {
       double* target = out + at + half * 2 * kRun;
       const uint32_t* high = words.word[2 * half];
       const uint32_t* low = words.word[2 * half + 1];
@@ -108,7 +108,7 @@ void Normal32(float* out, RandomTile tile, float mean, float deviation) {
   Words words;
   const int64_t n = tile.n < kRun ? tile.n : kRun;
   MakeWords(words, tile, static_cast<uint64_t>(tile.tile) * kRun, n);
-  for (int pair = 0; pair < 2; ++pair) {
+  for (int64_t pair = 0; pair < 2; ++pair) {
     if (pair * 2 * kRun >= tile.n) break;
     float* cosines = out + pair * 2 * kRun;
     float* sines = cosines + kRun;
@@ -148,7 +148,7 @@ void Exponential32(float* out, RandomTile tile, float lambda, float least) {
 
 void Exponential64(double* out, RandomTile tile, double lambda, double least) {
   ForWideWords(tile, [=](int64_t at, const Words& words, int64_t n) {
-    for (int half = 0; half < 2; ++half) {
+    for (int64_t half = 0; half < 2; ++half) {
       for (int64_t i = 0; i < n; ++i) {
         const uint64_t word = Wide(words.word[2 * half][i], words.word[2 * half + 1][i]);
         const double value = -__builtin_log(OpenFraction(word)) / lambda;
@@ -170,7 +170,7 @@ void Below(uint8_t* out, RandomTile tile, uint64_t threshold) {
 
 void Integers(int64_t* out, RandomTile tile, int64_t from, uint64_t range) {
   ForWideWords(tile, [=](int64_t at, const Words& words, int64_t n) {
-    for (int half = 0; half < 2; ++half) {
+    for (int64_t half = 0; half < 2; ++half) {
       uint64_t* target = reinterpret_cast<uint64_t*>(out) + at + half * 2 * kRun;
       const uint32_t* high = words.word[2 * half];
       const uint32_t* low = words.word[2 * half + 1];

@@ -196,19 +196,23 @@ inline Vector<T, n> LoadSome(const T* in, int64_t count) {
 #ifdef __AVX512F__
   if constexpr (sizeof(T) >= 4 && kBytes >= 16) {
     const uint32_t words = (uint32_t{1} << (count * sizeof(T) / 4)) - 1;
-    if constexpr (kBytes == 64) return (Vector<T, n>)_mm512_maskz_loadu_epi32(static_cast<__mmask16>(words), in);
-    if constexpr (kBytes == 32) return (Vector<T, n>)_mm256_maskz_loadu_epi32(static_cast<__mmask8>(words), in);
-    if constexpr (kBytes == 16) return (Vector<T, n>)_mm_maskz_loadu_epi32(static_cast<__mmask8>(words), in);
+    if constexpr (kBytes == 64)
+      return reinterpret_cast<Vector<T, n>>(_mm512_maskz_loadu_epi32(static_cast<__mmask16>(words), in));
+    if constexpr (kBytes == 32)
+      return reinterpret_cast<Vector<T, n>>(_mm256_maskz_loadu_epi32(static_cast<__mmask8>(words), in));
+    if constexpr (kBytes == 16)
+      return reinterpret_cast<Vector<T, n>>(_mm_maskz_loadu_epi32(static_cast<__mmask8>(words), in));
   } else if constexpr (kBytes == 32) {
-    return (Vector<T, n>)_mm256_maskz_loadu_epi8((uint32_t{1} << count) - 1, in);
+    return reinterpret_cast<Vector<T, n>>(_mm256_maskz_loadu_epi8((uint32_t{1} << count) - 1, in));
   }
 #elif defined(__AVX2__)
   if constexpr (sizeof(T) >= 4 && kBytes >= 16) {
     const __m256i words = _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count * sizeof(T) / 4)),
                                              _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
     const int* raw = reinterpret_cast<const int*>(in);
-    if constexpr (kBytes == 32) return (Vector<T, n>)_mm256_maskload_epi32(raw, words);
-    if constexpr (kBytes == 16) return (Vector<T, n>)_mm_maskload_epi32(raw, _mm256_castsi256_si128(words));
+    if constexpr (kBytes == 32) return reinterpret_cast<Vector<T, n>>(_mm256_maskload_epi32(raw, words));
+    if constexpr (kBytes == 16)
+      return reinterpret_cast<Vector<T, n>>(_mm_maskload_epi32(raw, _mm256_castsi256_si128(words)));
   }
 #endif
   T some[n] = {};
@@ -220,8 +224,15 @@ inline Vector<T, n> LoadSome(const T* in, int64_t count) {
 
 template <int... i>
 struct Numbers {};
+// Numbers<0, ..., n - 1>
+template <int n, int... i>
+struct CountTo : CountTo<n - 1, n - 1, i...> {};
+template <int... i>
+struct CountTo<0, i...> {
+  using Type = Numbers<i...>;
+};
 template <int n>
-using NumbersTo = Numbers<__integer_pack(n)...>;
+using NumbersTo = typename CountTo<n>::Type;
 
 template <int size>
 struct SignedOfSize;
@@ -276,7 +287,7 @@ inline int64_t LiveLanes(int64_t n) {
 
 template <class R>
 inline typename R::Acc Leaf(const typename R::In* in, int64_t n, typename R::Acc param) {
-  constexpr int kStep = kWidth<R>;
+  constexpr int64_t kStep = kWidth<R>;
   using V = Vector<typename R::Acc, kStep>;
   const V params = param - V{};
   V state[kVectors<R>];

@@ -50,7 +50,7 @@ class Reduction {
     const double per_element = ElementCost();
     const double work = per_element * static_cast<double>(loop_.rows) * static_cast<double>(loop_.length);
     // Few long rows share out their leaves; else units of rows are shared out.
-    if (leaves_ > 1 && units < 4 * ThreadCount() && ThreadCount() > 1 && work > 100e3) {
+    if (leaves_ > 1 && units < int64_t{4} * ThreadCount() && ThreadCount() > 1 && work > 100e3) {
       for (int64_t unit = 0; unit < units; ++unit) RunUnit(unit, true);
       return;
     }

@@ -164,8 +164,7 @@ TEST(Counters, SuccessiveOpsShareNothing) {
   uint64_t offset = 0;
   size_t drawn = 0;
   for (int64_t n : {1, 3, 2000, 5000, 1, 100, 4096}) {
-    const std::vector<char> bytes =
-        Bytes(Op::kRandomInt, DType::kInt64, n, WithInts(1, offset, 0, 0), Isas().back());
+    const std::vector<char> bytes = Bytes(Op::kRandomInt, DType::kInt64, n, WithInts(1, offset, 0, 0), Isas().back());
     for (int64_t i = 0; i < n; ++i) {
       int64_t value;
       std::memcpy(&value, bytes.data() + 8 * i, 8);
@@ -311,7 +310,8 @@ TEST(Uniform, HalvesHaveTheirDigitsAndNeverReachTheEnd) {
 TEST(Uniform, RoundingToTheEndGivesTheBeginning) {
   // Only two float32 values fit into the range.
   const double from = 16777216, to = 16777220;
-  for (double x : Draw(Op::kUniform, DType::kFloat32, 10000, With(3, 0, from, to))) ASSERT_TRUE(x == from || x == from + 2);
+  for (double x : Draw(Op::kUniform, DType::kFloat32, 10000, With(3, 0, from, to)))
+    ASSERT_TRUE(x == from || x == from + 2);
   for (double x : Draw(Op::kUniform, DType::kFloat32, 100, With(3, 0, 5, 5))) ASSERT_EQ(x, 5);
   for (double x : Draw(Op::kUniform, DType::kFloat64, 100, With(3, 0, 5, 5))) ASSERT_EQ(x, 5);
 }
@@ -388,8 +388,8 @@ TEST(RandomInt, StaysInRangeAndIsEven) {
 }
 
 TEST(RandomInt, FullRange) {
-  const std::vector<char> bytes =
-      Bytes(Op::kRandomInt, DType::kInt64, 100000, WithInts(31, 0, std::numeric_limits<int64_t>::min(), 0), Isas().back());
+  const std::vector<char> bytes = Bytes(Op::kRandomInt, DType::kInt64, 100000,
+                                        WithInts(31, 0, std::numeric_limits<int64_t>::min(), 0), Isas().back());
   std::vector<int> ones(64);
   for (int64_t i = 0; i < 100000; ++i) {
     uint64_t value;

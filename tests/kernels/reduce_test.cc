@@ -32,8 +32,8 @@ constexpr double kInf = std::numeric_limits<double>::infinity();
 
 const DType kTypes[] = {DType::kBool,  DType::kUInt8,   DType::kInt8,     DType::kInt16,   DType::kInt32,
                         DType::kInt64, DType::kFloat16, DType::kBFloat16, DType::kFloat32, DType::kFloat64};
-const Op kOps[] = {Op::kSum,        Op::kMean,   Op::kProd,   Op::kAmax, Op::kAmin, Op::kMaxIndexed,
-                   Op::kMinIndexed, Op::kArgmax, Op::kArgmin, Op::kAny,  Op::kAll,  Op::kCountNonzero,
+const Op kOps[] = {Op::kSum,        Op::kMean,   Op::kProd,   Op::kAmax,  Op::kAmin,   Op::kMaxIndexed,
+                   Op::kMinIndexed, Op::kArgmax, Op::kArgmin, Op::kAny,   Op::kAll,    Op::kCountNonzero,
                    Op::kVar,        Op::kStd,    Op::kNorm1,  Op::kNorm2, Op::kNormInf};
 
 std::vector<Isa> Isas() {
@@ -233,8 +233,8 @@ Outcome Reduce(Isa isa, Op op, DType type, DType out_type, View& view, int64_t s
   std::vector<char> second(rows * step * 8, kUntouched);
   const Layout layouts[2] = {{out_type, kept, view.sizes.data(), strides.data()},
                              {DType::kInt64, kept, view.sizes.data(), strides.data()}};
-  const ReduceLoop loop = BindReduce(op, type, view.layout(), view.reduced_rank,
-                                     absl::MakeConstSpan(layouts, HasIndices(op) ? 2 : 1));
+  const ReduceLoop loop =
+      BindReduce(op, type, view.layout(), view.reduced_rank, absl::MakeConstSpan(layouts, HasIndices(op) ? 2 : 1));
   void* outputs[2] = {first.data(), second.data()};
   Scalar param;
   param.d = correction;
@@ -369,7 +369,9 @@ void ExpectMatches(Op op, DType type, View& view, const Outcome& outcome, const 
   for (int64_t r = 0; r < view.rows(); ++r) {
     for (int64_t i = 0; i < n; ++i) row[i] = Read(view.type, view.At(r * n + i));
     Expected expected = Reference(op, type, row, correction);
-    const double limit = result == DType::kFloat16 ? 65519 : IsHalf(result) || result == DType::kFloat32 ? 3.3e38 : kInf;
+    const double limit = result == DType::kFloat16                     ? 65519
+                         : IsHalf(result) || result == DType::kFloat32 ? 3.3e38
+                                                                       : kInf;
     if (std::abs(expected.value.d) > limit) expected.value.d = std::copysign(kInf, expected.value.d);
     const Number value = Read(result, outcome.values.data() + r * ItemSize(result));
     if (!IsFloating(result)) {
@@ -414,9 +416,7 @@ std::function<Number(int64_t, int64_t)> Values(Op op, DType type, int64_t length
 
 bool Exists(Op op, DType type) { return trace::HasType(op, type); }
 
-const char* IsaName(Isa isa) {
-  return isa == Isa::kBaseline ? "baseline" : isa == Isa::kAvx2 ? "AVX2" : "AVX-512";
-}
+const char* IsaName(Isa isa) { return isa == Isa::kBaseline ? "baseline" : isa == Isa::kAvx2 ? "AVX2" : "AVX-512"; }
 
 class EveryOp : public testing::TestWithParam<Op> {};
 
@@ -510,8 +510,8 @@ TEST_P(EveryOp, NoRows) {
 TEST(ReduceEmpty, NoElementsInRows) {
   // The extrema have no answer; they are refused when recorded.
   const std::pair<Op, double> identities[] = {
-      {Op::kSum, 0},   {Op::kProd, 1},  {Op::kMean, kNan},    {Op::kVar, kNan}, {Op::kStd, kNan},    {Op::kAny, 0},
-      {Op::kAll, 1},   {Op::kNorm1, 0}, {Op::kCountNonzero, 0}, {Op::kNorm2, 0},  {Op::kNormInf, 0}};
+      {Op::kSum, 0}, {Op::kProd, 1},  {Op::kMean, kNan},      {Op::kVar, kNan}, {Op::kStd, kNan}, {Op::kAny, 0},
+      {Op::kAll, 1}, {Op::kNorm1, 0}, {Op::kCountNonzero, 0}, {Op::kNorm2, 0},  {Op::kNormInf, 0}};
   for (const auto& [op, expected] : identities) {
     for (DType type : kTypes) {
       if (!Exists(op, type)) continue;
@@ -547,8 +547,8 @@ TEST_P(EveryOp, SpecialValues) {
           for (Isa isa : Isas()) {
             const Outcome outcome = Reduce(isa, op, type, ResultType(op, type), view);
             ASSERT_NO_FATAL_FAILURE(ExpectMatches(op, type, view, outcome,
-                                                  std::string(Info(op).text) + " " + trace::DTypeName(type) + " special " +
-                                                      std::to_string(specials[kind]) + " length " +
+                                                  std::string(Info(op).text) + " " + trace::DTypeName(type) +
+                                                      " special " + std::to_string(specials[kind]) + " length " +
                                                       std::to_string(length) + " layout " + std::to_string(layout) +
                                                       " " + IsaName(isa)));
           }
@@ -603,8 +603,8 @@ template <class T>
 void CheckTree(Op op, DType type, const std::function<T(const std::vector<T>&)>& expected) {
   std::mt19937_64 random(7);
   std::normal_distribution<double> normal;
-  for (int64_t length : {1, 2, 3, 5, 8, 15, 16, 17, 31, 32, 33, 47, 63, 64, 65, 100, 1000, 1023, 1024, 1025, 1056, 2047,
-                         2048, 3072, 5000, 7168, 9000}) {
+  for (int64_t length : {1,  2,   3,    5,    8,    15,   16,   17,   31,   32,   33,   47,   63,  64,
+                         65, 100, 1000, 1023, 1024, 1025, 1056, 2047, 2048, 3072, 5000, 7168, 9000}) {
     const int64_t rows = 9;
     std::vector<T> values(rows * length);
     for (T& x : values) {
@@ -775,9 +775,14 @@ TEST(ReduceVar, LargeMeanSmallSpread) {
 }
 
 TEST(ReduceExtremum, FirstOfEqualsAndFirstNan) {
-  const double rows[][8] = {{1, 3, 3, 2, 3, 0, 0, 1}, {1, kNan, 9, kNan, 3, 0, 0, 1}, {0.0, -0.0, 0, 0, 0, 0, 0, 0},
-                            {kInf, kInf, -kInf, -kInf, 0, 0, 0, 0}, {-kInf, -kInf, -kInf, -kInf, -kInf, -kInf, -kInf, -kInf},
-                            {5, 5, 5, 5, 5, 5, 5, kNan}, {-1, -2, -3, -3, -2, -1, -1, -3}, {0, 0, 0, 0, 0, 0, 0, 1},
+  const double rows[][8] = {{1, 3, 3, 2, 3, 0, 0, 1},
+                            {1, kNan, 9, kNan, 3, 0, 0, 1},
+                            {0.0, -0.0, 0, 0, 0, 0, 0, 0},
+                            {kInf, kInf, -kInf, -kInf, 0, 0, 0, 0},
+                            {-kInf, -kInf, -kInf, -kInf, -kInf, -kInf, -kInf, -kInf},
+                            {5, 5, 5, 5, 5, 5, 5, kNan},
+                            {-1, -2, -3, -3, -2, -1, -1, -3},
+                            {0, 0, 0, 0, 0, 0, 0, 1},
                             {-0.0, 0, -1, -1, 1, 1, 0, 0}};
   const int64_t largest[] = {1, 1, 0, 0, 0, 7, 0, 7, 4}, smallest[] = {5, 1, 0, 2, 0, 7, 2, 0, 2};
   for (int layout = 0; layout < kFirstBroadcast; ++layout) {
@@ -818,15 +823,15 @@ TEST(ReduceExtremum, FullWidthIntegers) {
 TEST(ReduceShape, EverythingIsReduced) {
   View view{DType::kFloat32, {13, 7, 30}, {210, 30, 1}, 3, 0, {}};
   view.Fill(Values(Op::kSum, DType::kFloat32, 2730));
-  ExpectMatches(Op::kSum, DType::kFloat32, view, Reduce(Isas().back(), Op::kSum, DType::kFloat32, DType::kFloat32, view),
-                "full");
+  ExpectMatches(Op::kSum, DType::kFloat32, view,
+                Reduce(Isas().back(), Op::kSum, DType::kFloat32, DType::kFloat32, view), "full");
 }
 
 TEST(ReduceShape, NothingIsReduced) {
   View view{DType::kFloat32, {13, 7}, {1, 13}, 0, 0, {}};
   view.Fill(Values(Op::kSum, DType::kFloat32, 1));
-  ExpectMatches(Op::kSum, DType::kFloat32, view, Reduce(Isas().back(), Op::kSum, DType::kFloat32, DType::kFloat32, view),
-                "nothing");
+  ExpectMatches(Op::kSum, DType::kFloat32, view,
+                Reduce(Isas().back(), Op::kSum, DType::kFloat32, DType::kFloat32, view), "nothing");
 }
 
 TEST(ReduceShape, OutputsMayKeepDimensionsOfOne) {

@@ -18,7 +18,7 @@ struct Line {
   int inputs, params;
 };
 constexpr Line kLines[] = {
-#define OP(id, text, cls, inputs, params, types, result) {Op::k##id, #text, OpClass::k##cls, inputs, params},
+#define OP(id, text, cls, inputs, params, ...) {Op::k##id, #text, OpClass::k##cls, inputs, params},
 #include "trace/ops.def"
 #undef OP
 };
