@@ -5,7 +5,6 @@
 #include <atomic>
 #include <memory>
 
-#include <omp.h>
 #include <tbb/blocked_range.h>
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
@@ -13,6 +12,13 @@
 #include "absl/base/attributes.h"
 #include "absl/base/const_init.h"
 #include "absl/synchronization/mutex.h"
+
+// From <omp.h>, which belongs to one compiler: clang's tools cannot read gcc's.
+extern "C" {
+int omp_get_num_threads();
+int omp_get_thread_num();
+int omp_in_parallel();
+}
 
 namespace openneuron::kernels {
 namespace {

@@ -119,9 +119,9 @@ template <class T>
 struct MaxOf {
   using In = T;
   using Acc = T;
-  static constexpr Acc kIdentity = kIsReal<T>     ? static_cast<T>(-__builtin_inf())
-                                   : T(-1) > T(0) ? T(0)
-                                                  : static_cast<T>(uint64_t{1} << (8 * sizeof(T) - 1));
+  static constexpr Acc kIdentity = kIsReal<T>                 ? static_cast<T>(-__builtin_inf())
+                                   : static_cast<T>(-1) > T{} ? T{}
+                                                              : static_cast<T>(uint64_t{1} << (8 * sizeof(T) - 1));
   template <class V>
   static V Map(V x, V) {
     return x;
@@ -135,9 +135,10 @@ template <class T>
 struct MinOf {
   using In = T;
   using Acc = T;
-  static constexpr Acc kIdentity = kIsReal<T>     ? static_cast<T>(__builtin_inf())
-                                   : T(-1) > T(0) ? static_cast<T>(-1)
-                                                  : static_cast<T>((uint64_t{1} << (8 * sizeof(T) - 1)) - 1);
+  static constexpr Acc kIdentity = kIsReal<T> ? static_cast<T>(__builtin_inf())
+                                   : static_cast<T>(-1) > T{}
+                                       ? static_cast<T>(-1)
+                                       : static_cast<T>((uint64_t{1} << (8 * sizeof(T) - 1)) - 1);
   template <class V>
   static V Map(V x, V) {
     return x;
