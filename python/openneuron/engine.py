@@ -65,16 +65,14 @@ def clear_cache() -> None:
 def set_cache_limits(bytes: int, entries: int) -> None:
     """Bounds the segment cache; the least recently used entries go first.
 
-    Raises ValueError unless both limits are positive.
+    With 0 for either nothing is kept. Raises ValueError for a negative limit.
     """
-    if bytes <= 0 or entries <= 0:
-        raise ValueError(f"the limits of the segment cache must be positive, got {bytes} bytes and {entries} entries")
     _C.set_cache_limits(bytes, entries)
 
 
 def last_segments(n: int = 1) -> list[str]:
     """The text form of the last `n` segments that ran, the newest last."""
-    return _C.last_segments(n)
+    return _C.last_segments(n)[::-1]
 
 
 def _top(counts: dict[str, int], limit: int = 6) -> str:
