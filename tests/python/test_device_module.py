@@ -479,7 +479,7 @@ def test_clear_cache_and_limits():
         stats = neuron.stats()
         assert (stats["cache_misses"], stats["cache_hits"]) == (1, 1)
     with pytest.raises(ValueError, match="must be positive"):
-        neuron.set_cache_limits(0, 10)
+        neuron.set_cache_limits(-1, 10)
 
 
 def test_cache_is_bounded_by_entries(script):
