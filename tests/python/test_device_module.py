@@ -478,7 +478,7 @@ def test_clear_cache_and_limits():
         (x + 1).sum().item()
         stats = neuron.stats()
         assert (stats["cache_misses"], stats["cache_hits"]) == (1, 1)
-    with pytest.raises(ValueError, match="must be positive"):
+    with pytest.raises(ValueError, match="must not be negative"):
         neuron.set_cache_limits(-1, 10)
 
 
