@@ -446,7 +446,11 @@ void Cut(CutReason reason) {
 
 void MaterializeStorage(c10::StorageImpl* storage, CutReason reason) {
   NeuronStorage* ours = AsNeuronStorage(storage);
-  if (ours == nullptr) return;  // a foreign pointer always has its memory
+  if (ours == nullptr) {
+    // A foreign pointer always has its memory, which may be that of a storage that recorded work writes to (DLPack).
+    if (storage->device_type() == kNeuron) Cut(reason);
+    return;
+  }
   Storages released;
   EngineLock lock;
   TheEngine().Materialize(ours, reason, &released);

@@ -119,7 +119,10 @@ at::Tensor& SetNothing(at::Tensor& self) {
   return self.set_(at::Storage(MakePendingStorage(0, self.device().index())), 0, {0}, {});
 }
 
+// Note [Reads cut]: when the host reads a value the trace ends, even if the value was there before. The device has work
+// while the host is busy, and a loop that reads once in a step has the same segments in every step, wherever it began.
 at::Scalar LocalScalarDense(const at::Tensor& self) {
+  Cut(CutReason::kRead);
   Materialize(self, CutReason::kRead);
   AliasScope scope;
   return at::native::_local_scalar_dense_cpu(scope.Cpu(self));

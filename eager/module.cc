@@ -1,6 +1,7 @@
 // The extension module openneuron._C: what the Python package calls. Its contract is python/openneuron/_C.pyi.
 #include <ATen/ATen.h>
 #include <torch/csrc/Generator.h>
+#include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/pybind.h>
 #include <torch/version.h>
@@ -183,6 +184,7 @@ PYBIND11_MODULE(_C, m) {
   m.attr("torch_version") = TORCH_VERSION;
   m.def("init", &Init);
   m.def("chip_info", &ChipInfo);
+  m.def("stop_backward_threads", [] { torch::autograd::Engine::get_default_engine().stop(); }, ReleaseGil());
   m.def("default_generator", [](int64_t index) {
     return py::reinterpret_steal<py::object>(THPGenerator_initDefaultGenerator(DefaultGenerator(Index(index))));
   });

@@ -63,10 +63,36 @@ bool Fits(const at::Scalar& scalar, ScalarType type) {
   }
 }
 
+// A number beside half-precision tensors is rounded to their dtype, as PyTorch does, but not where PyTorch keeps it in
+// float: in products and quotients, and in parameters other than alpha.
+bool RoundsNumbers(Op op, bool param) {
+  switch (op) {
+    case Op::kMul:
+    case Op::kDiv:
+    case Op::kDivFloor:
+    case Op::kDivTrunc:
+      return false;
+    case Op::kAddScaled:
+    case Op::kSubScaled:
+    case Op::kRsubScaled:
+      return true;
+    default:
+      return !param;
+  }
+}
+
 // The number as an op of this type takes it; false when it cannot be one.
-bool ToBits(const at::Scalar& scalar, ScalarType type, trace::ScalarBits* bits) {
+bool ToBits(const at::Scalar& scalar, ScalarType type, bool round, trace::ScalarBits* bits) {
   if (scalar.isComplex() || !Fits(scalar, type)) return false;
-  *bits = c10::isFloatingType(type) ? Bits(scalar.toDouble()) : Bits(scalar.toLong());
+  if (!c10::isFloatingType(type)) {
+    *bits = Bits(scalar.toLong());
+  } else if (round && type == at::kHalf) {
+    *bits = Bits(static_cast<double>(static_cast<c10::Half>(static_cast<float>(scalar.toDouble()))));
+  } else if (round && type == at::kBFloat16) {
+    *bits = Bits(static_cast<double>(static_cast<c10::BFloat16>(static_cast<float>(scalar.toDouble()))));
+  } else {
+    *bits = Bits(scalar.toDouble());
+  }
   return true;
 }
 
@@ -233,10 +259,11 @@ bool RecordElementwise(Op op, Operands operands, absl::Span<const at::Scalar> pa
   trace::ScalarBits bits;
   for (const Operand& operand : operands) {
     if (operand.tensor() == nullptr) {
-      if (!ToBits(operand.scalar(), common, &bits)) return false;
+      if (!ToBits(operand.scalar(), common, RoundsNumbers(op, false), &bits)) return false;
     } else if (operand.tensor()->is_cpu()) {
       at::Scalar value;
-      if (!HostValue(*operand.tensor(), &value) || !ToBits(value, common, &bits)) return false;
+      if (!HostValue(*operand.tensor(), &value) || !ToBits(value, common, RoundsNumbers(op, false), &bits))
+        return false;
     } else {
       continue;
     }
@@ -244,7 +271,7 @@ bool RecordElementwise(Op op, Operands operands, absl::Span<const at::Scalar> pa
   }
   const size_t first_param = numbers.size();
   for (const at::Scalar& param : params) {
-    if (!ToBits(param, common, &bits)) return false;
+    if (!ToBits(param, common, RoundsNumbers(op, true), &bits)) return false;
     numbers.push_back(bits);
   }
   const ScalarType result_type = info.result == trace::OpResult::kBool ? at::kBool : common;

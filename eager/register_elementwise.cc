@@ -229,6 +229,23 @@ Tensor& MaskedFillTensor(Tensor& self, const Tensor& mask, const Tensor& value) 
   return Into<F>(self, Op::kWhere, {mask, value, self}, {}, options, self, mask, value);
 }
 
+// self[mask] = value: a mask over self's first dimensions, and one value for all.
+Tensor& IndexPut(Tensor& self, const torch::List<std::optional<Tensor>>& indices, const Tensor& values, bool accumulate,
+                 bool unsafe) {
+  using F = at::_ops::_index_put_impl_;
+  const auto fallback = [&]() -> Tensor& { return Fallback<F>::call(self, indices, values, accumulate, unsafe); };
+  if (accumulate || values.dim() != 0 || values.scalar_type() != self.scalar_type() || indices.size() != 1) {
+    return fallback();
+  }
+  const std::optional<Tensor> index = indices.get(0);
+  if (!index.has_value() || index->scalar_type() != at::kBool || !index->is_privateuseone() || index->dim() == 0 ||
+      index->dim() > self.dim() || index->sizes() != self.sizes().slice(0, index->dim())) {
+    return fallback();
+  }
+  at::DimVector sizes(index->sizes());
+  sizes.resize(self.dim(), 1);
+  return MaskedFillTensor(self, index->view(sizes), values);
+}
 Tensor& Fill(Tensor& self, const Scalar& value) {
   using F = at::_ops::fill__Scalar;
   if (value.isComplex() || !Recordable(self)) return Fallback<F>::call(self, value);
@@ -544,6 +561,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("where.self_out", TORCH_FN(WhereOut));
   m.impl("masked_fill_.Scalar", TORCH_FN(MaskedFill));
   m.impl("masked_fill_.Tensor", TORCH_FN(MaskedFillTensor));
+  m.impl("_index_put_impl_", TORCH_FN(IndexPut));
   m.impl("fill_.Scalar", TORCH_FN(Fill));
   m.impl("fill_.Tensor", TORCH_FN(FillTensor));
   m.impl("zero_", TORCH_FN(Zero));

@@ -93,6 +93,8 @@ void ResizeStorage(NeuronStorage* storage, int64_t nbytes) {
   storage->set_data_ptr_noswap(std::move(data));
   storage->set_nbytes(nbytes);
   ArmMaterializer(storage);
+  // Python may hold a storage object, which refuses to be used without memory.
+  if (storage->exposed) MaterializeStorage(storage, CutReason::kStorage);
 }
 
 void InstallStorages() { c10::SetStorageImplCreate(kNeuron, &CreateStorage); }

@@ -236,7 +236,8 @@ inline T Silu(T x) {
 template <class T>
 inline T GeluErf(T x) {
   constexpr T kSqrtHalf = static_cast<T>(0.70710678118654752440);
-  return x * T{0.5} * (T{1} + maths::Erf(x * kSqrtHalf));
+  // x - x: NaN at infinity, as PyTorch's kernel for contiguous tensors has it.
+  return x * T{0.5} * (T{1} + (maths::Erf(x * kSqrtHalf) + (x - x)));
 }
 template <class T>
 inline constexpr T kGeluBeta = static_cast<T>(0.79788456080286535588);  // sqrt(2 / pi)

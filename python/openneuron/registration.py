@@ -1,5 +1,6 @@
 """Making `neuron` a device of PyTorch: the release check, the name, the module, the generated methods."""
 
+import atexit
 import sys
 
 import torch
@@ -31,6 +32,8 @@ def register() -> None:
     from openneuron import _C
 
     _C.init()
+    # The thread that ran a backward pass may still release its graph, for which it needs a living interpreter.
+    atexit.register(_C.stop_backward_threads)
     from openneuron import neuron
 
     torch._register_device_module("neuron", neuron)
@@ -39,6 +42,7 @@ def register() -> None:
         sys.modules[f"torch.neuron.{name}"] = getattr(neuron, name)
     torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
     torch.Tensor.__dlpack_device__ = _dlpack_device
+    torch.Tensor.untyped_storage = _untyped_storage
 
 
 _torch_dlpack_device = torch.Tensor.__dlpack_device__
@@ -53,3 +57,20 @@ def _dlpack_device(self):
 
 _dlpack_device.__name__ = "__dlpack_device__"
 _dlpack_device.__qualname__ = "Tensor.__dlpack_device__"
+
+
+_torch_untyped_storage = torch.Tensor.untyped_storage
+
+
+def _untyped_storage(self):
+    # PyTorch refuses to use a storage object whose memory does not exist yet (torch.save, deepcopy, share_memory_).
+    if not torch.overrides.has_torch_function_unary(self) and self.device.type == "neuron":
+        from openneuron import _C
+
+        _C.expose(self)
+    return _torch_untyped_storage(self)
+
+
+_untyped_storage.__name__ = "untyped_storage"
+_untyped_storage.__qualname__ = "Tensor.untyped_storage"
+_untyped_storage.__doc__ = _torch_untyped_storage.__doc__
