@@ -16,6 +16,7 @@
 #include "absl/synchronization/mutex.h"
 #include "cache/segment_cache.h"
 #include "eager/devices.h"
+#include "eager/gil.h"
 #include "eager/heavy.h"
 #include "eager/launch_cost.h"
 #include "eager/policy.h"
@@ -49,7 +50,7 @@ class Engine {
     if (Py_IsInitialized() && PyGILState_Check()) {
       PyThreadState* state = PyEval_SaveThread();
       mutex_.lock();
-      PyEval_RestoreThread(state);
+      TakeGil(state, &mutex_);
     } else {
       mutex_.lock();
     }

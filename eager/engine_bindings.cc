@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_join.h"
 #include "eager/engine.h"
+#include "eager/gil.h"
 
 namespace openneuron::eager {
 namespace {
@@ -31,7 +32,7 @@ size_t Choose(const char* what, const std::string& value, const char* const (&na
 py::dict StatsDict() {
   EngineStats s;
   {
-    py::gil_scoped_release release;
+    ScopedGilRelease release;
     s = Stats();
   }
   py::dict flushes, fallbacks, out;
@@ -62,12 +63,12 @@ py::dict StatsDict() {
 }  // namespace
 
 void BindEngine(py::module_& m) {
-  using Release = py::call_guard<py::gil_scoped_release>;
+  using Release = py::call_guard<ScopedGilRelease>;
   m.def("modes", [] { return std::vector<std::string>(std::begin(kModeNames), std::end(kModeNames)); });
   m.def("get_mode", [] { return kModeNames[static_cast<size_t>(CurrentMode())]; });
   m.def("set_mode", [](const std::string& name) {
     const Mode mode = static_cast<Mode>(Choose("mode", name, kModeNames));
-    py::gil_scoped_release release;
+    ScopedGilRelease release;
     SetMode(mode);
   });
   m.def("stats", &StatsDict);
@@ -79,7 +80,7 @@ void BindEngine(py::module_& m) {
   m.def("last_segments", &RecentSegments, py::arg("n"), Release());
   m.def("flush", [](const std::string& reason) {
     const CutReason cut = static_cast<CutReason>(Choose("reason", reason, kReasonNames));
-    py::gil_scoped_release release;
+    ScopedGilRelease release;
     Cut(cut);
   });
 }

@@ -6,7 +6,12 @@
 #include <torch/csrc/utils/pybind.h>
 #include <torch/version.h>
 
+#include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <string>
+#include <system_error>
+#include <thread>
 #include <tuple>
 
 #include "eager/allocator.h"
@@ -15,6 +20,7 @@
 #include "eager/engine_bindings.h"
 #include "eager/fallback.h"
 #include "eager/generator.h"
+#include "eager/gil.h"
 #include "eager/hooks.h"
 #include "eager/pinned.h"
 #include "eager/storage.h"
@@ -23,7 +29,7 @@ namespace openneuron::eager {
 namespace {
 
 namespace py = pybind11;
-using ReleaseGil = py::call_guard<py::gil_scoped_release>;
+using ReleaseGil = py::call_guard<ScopedGilRelease>;
 using StreamTuple = std::tuple<int64_t, int64_t, int64_t>;
 
 void Init() {
@@ -175,6 +181,28 @@ py::dict ChipInfo() {
   return out;
 }
 
+// True while the autograd engine has threads for devices.
+bool BackwardThreadsLive() {
+  std::error_code error;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task", error)) {
+    std::string name;
+    std::ifstream(task.path() / "comm") >> name;
+    if (name.starts_with("pt_autograd_")) return true;
+  }
+  return false;
+}
+
+// Called when the interpreter is about to end. The thread that ran a backward pass may still hold its graph, and the
+// engine, which can be told to stop, does not wait until its threads have given their Python state back.
+void StopBackwardThreads() {
+  using std::chrono::steady_clock;
+  torch::autograd::Engine::get_default_engine().stop();
+  const auto deadline = steady_clock::now() + std::chrono::seconds(1);
+  while (BackwardThreadsLive() && steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+}
+
 }  // namespace
 }  // namespace openneuron::eager
 
@@ -184,7 +212,7 @@ PYBIND11_MODULE(_C, m) {
   m.attr("torch_version") = TORCH_VERSION;
   m.def("init", &Init);
   m.def("chip_info", &ChipInfo);
-  m.def("stop_backward_threads", [] { torch::autograd::Engine::get_default_engine().stop(); }, ReleaseGil());
+  m.def("stop_backward_threads", &StopBackwardThreads, ReleaseGil());
   m.def("default_generator", [](int64_t index) {
     return py::reinterpret_steal<py::object>(THPGenerator_initDefaultGenerator(DefaultGenerator(Index(index))));
   });

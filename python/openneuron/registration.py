@@ -32,7 +32,6 @@ def register() -> None:
     from openneuron import _C
 
     _C.init()
-    # The thread that ran a backward pass may still release its graph, for which it needs a living interpreter.
     atexit.register(_C.stop_backward_threads)
     from openneuron import neuron
 
