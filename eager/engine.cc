@@ -1,6 +1,7 @@
 // The engine: one trace, one lock, cuts, launches, failures, statistics.
 #include "eager/engine.h"
 
+#include <ATen/EmptyTensor.h>
 #include <ATen/Parallel.h>
 #include <Python.h>
 #include <c10/util/Exception.h>
