@@ -39,6 +39,9 @@ bool RecordRandom(Op op, Tensor& self, const Generator& generator, absl::Span<co
   return true;
 }
 
+// The dispatcher passes generators by value.
+// NOLINTBEGIN(performance-unnecessary-value-param)
+
 Tensor& Uniform(Tensor& self, double from, double to, Generator generator) {
   if (self.is_floating_point() && from <= to && std::isfinite(to - from) &&
       RecordRandom(Op::kUniform, self, generator, {Bits(from), Bits(to)})) {
@@ -115,6 +118,8 @@ Tensor& RandomTo(Tensor& self, int64_t to, Generator generator) {
     return self;
   return Fallback<at::_ops::random__to>::call(self, to, generator);
 }
+
+// NOLINTEND(performance-unnecessary-value-param)
 
 Tensor& Arange(const Scalar& start, const Scalar& end, const Scalar& step, Tensor& out) {
   using F = at::_ops::arange_start_out;
