@@ -27,10 +27,14 @@ bool SameDenseBytes(const at::Tensor& a, const at::Tensor& b) {
 // The CPU's copy_ on the same memory: its conversions, broadcasting and errors. Pageable memory is read, and the host's
 // memory is written, before this returns.
 void CopyOnHost(const at::Tensor& to, const at::Tensor& from) {
-  // Note [Reads cut]
-  if (IsNeuron(from)) Cut(CutReason::kRead);
-  if (IsNeuron(from)) Materialize(from, CutReason::kRead);
-  if (IsNeuron(to)) Materialize(to, CutReason::kRead);
+  if (IsNeuron(from)) {
+    Cut(CutReason::kRead);  // Note [Reads cut]
+    Materialize(from, CutReason::kRead);
+  }
+  if (IsNeuron(to)) {
+    if (!IsNeuron(from) && to.sizes() == from.sizes()) Recorder(to.device()).Overwrite(to);
+    Materialize(to, CutReason::kRead);
+  }
   const int64_t nbytes = to.numel() * static_cast<int64_t>(to.itemsize());
   if (nbytes <= kPlainCopyBytes && SameDenseBytes(to, from)) {
     if (nbytes == 0) return;

@@ -163,6 +163,8 @@ class Engine {
 
  private:
   std::shared_ptr<cache::Entry> FindEntry();
+  // An empty trace; the storages of the old one go to `released`.
+  void Restart(Storages* released);
   void Bind(const trace::Segment& segment);
   void Spoil(const trace::Segment& segment, const std::vector<bool>& spoiled, const std::exception_ptr& error);
 
@@ -266,7 +268,11 @@ void Engine::RunTrace(CutReason reason, Storages* released, std::exception_ptr* 
   } else {
     rule_.Restart();
   }
-  if (trace_.nodes() == 0) return;
+  if (trace_.nodes() == 0) {
+    // An op that raised half-way may have left operands behind.
+    if (trace_.buffers() > 0) Restart(released);
+    return;
+  }
   ++stats_.flushes[static_cast<size_t>(reason)];
   const int buffers = trace_.buffers();
   alive_.resize(buffers);
@@ -319,6 +325,10 @@ void Engine::RunTrace(CutReason reason, Storages* released, std::exception_ptr* 
   ++stats_.segments_run;
   ++stats_.launches;
   if (trace_.nodes() == 1) ++stats_.ops_run_singly;
+  Restart(released);
+}
+
+void Engine::Restart(Storages* released) {
   trace_.Reset();
   ++epoch_;
   pending_bytes_.store(0, std::memory_order_relaxed);
@@ -382,6 +392,13 @@ trace::ViewId Recorder::Fresh(const at::Tensor& tensor, trace::ViewId like) {
   ToDType(tensor.scalar_type(), &type);
   storage->last_view = trace_.AddViewLike(buffer, type, like);
   return storage->last_view;
+}
+
+void Recorder::Overwrite(const at::Tensor& tensor) {
+  auto* storage = static_cast<NeuronStorage*>(tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl());
+  if (storage->failure && tensor.is_non_overlapping_and_dense() && tensor.nbytes() == storage->nbytes()) {
+    storage->failure = nullptr;
+  }
 }
 
 void Recorder::Finish(trace::Op op, trace::DType type, double heavy_flops) {

@@ -57,6 +57,9 @@ struct ElementwiseOptions {
 bool RecordElementwise(Op op, Operands operands, absl::Span<const at::Scalar> params, const ElementwiseOptions& options,
                        at::Tensor* result);
 
+// The largest finite number of a floating dtype.
+double LargestOf(at::ScalarType type);
+
 // self[...] = src, both on one device. Never fails: unusual cases go to the CPU kernel.
 at::Tensor& RecordCopy(at::Tensor& self, const at::Tensor& src, bool non_blocking);
 

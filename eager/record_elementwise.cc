@@ -2,6 +2,8 @@
 #include <ATen/ATen.h>
 #include <ATen/native/TypeProperties.h>
 
+#include <limits>
+
 #include "eager/devices.h"
 #include "eager/engine.h"
 #include "eager/record.h"
@@ -308,6 +310,7 @@ bool RecordElementwise(Op op, Operands operands, absl::Span<const at::Scalar> pa
     Recorder recorder(device);
     absl::InlinedVector<trace::ViewId, 4> views;
     for (const at::Tensor* t : inputs) views.push_back(recorder.View(*t));
+    if (options.out != nullptr) recorder.Overwrite(out);  // an input of the same memory has raised above
     const trace::ViewId out_view =
         options.out != nullptr ? recorder.View(out) : recorder.Fresh(out, like_first ? views[0] : -1);
     trace::Trace& trace = recorder.trace();
@@ -327,6 +330,19 @@ bool RecordElementwise(Op op, Operands operands, absl::Span<const at::Scalar> pa
   // Only a new tensor is handed over: callers have their out= themselves.
   *result = std::move(fresh);
   return true;
+}
+
+double LargestOf(ScalarType type) {
+  switch (type) {
+    case at::kHalf:
+      return std::numeric_limits<c10::Half>::max();
+    case at::kBFloat16:
+      return std::numeric_limits<c10::BFloat16>::max();
+    case at::kFloat:
+      return std::numeric_limits<float>::max();
+    default:
+      return std::numeric_limits<double>::max();
+  }
 }
 
 at::Tensor& RecordCopy(at::Tensor& self, const at::Tensor& src, bool non_blocking) {

@@ -28,6 +28,7 @@ bool RecordRandom(Op op, Tensor& self, const Generator& generator, absl::Span<co
   const PhiloxState place =
       GeneratorOrDefault(generator, self.device().index()).ReserveOffset(kernels::RandomOffsetIncrement(self.numel()));
   Recorder recorder(self.device());
+  recorder.Overwrite(self);
   const trace::ViewId view = recorder.View(self);
   trace::Trace& trace = recorder.trace();
   trace.BeginNode(op, type, 0, 1, 0, 2 + static_cast<int>(params.size()));
@@ -43,7 +44,8 @@ bool RecordRandom(Op op, Tensor& self, const Generator& generator, absl::Span<co
 // NOLINTBEGIN(performance-unnecessary-value-param)
 
 Tensor& Uniform(Tensor& self, double from, double to, Generator generator) {
-  if (self.is_floating_point() && from <= to && std::isfinite(to - from) &&
+  const double most = LargestOf(self.scalar_type());
+  if (self.is_floating_point() && from <= to && from >= -most && to <= most && to - from <= most &&
       RecordRandom(Op::kUniform, self, generator, {Bits(from), Bits(to)})) {
     return self;
   }

@@ -208,6 +208,7 @@ std::tuple<Tensor, Tensor> Aminmax(const Tensor& self, std::optional<int64_t> di
 
 template <Op op, class F>
 Tensor ArgExtreme(const Tensor& self, std::optional<int64_t> dim, bool keepdim) {
+  if (self.scalar_type() == at::kBool) return Fallback<F>::call(self, dim, keepdim);
   if (!dim.has_value()) return New<F>(Position(op, self), self, {}, keepdim, self, dim, keepdim);
   return New<F>(Position(op, self), self, at::IntArrayRef(*dim), keepdim, self, dim, keepdim);
 }

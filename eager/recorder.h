@@ -73,6 +73,10 @@ class Recorder {
   // offset equal those of `like` (a view id), pass it; else -1.
   trace::ViewId Fresh(const at::Tensor& tensor, trace::ViewId like);
 
+  // To be called before the view of a tensor that the op writes without reading it: if it is all of its memory, what
+  // a failed launch left there does not matter any more.
+  void Overwrite(const at::Tensor& tensor);
+
   trace::Trace& trace() { return trace_; }
 
   // The node is complete. Counts it and cuts when the policy says so; in op-by-op mode runs it, and throws

@@ -74,24 +74,37 @@ Tensor& BinaryScalarOut(const Tensor& a, const Scalar& b, Tensor& out) {
 
 // a + alpha * b and its kind: one op without alpha when alpha is 1.
 bool IsOne(const Scalar& alpha) { return !alpha.isComplex() && alpha.toDouble() == 1.0; }
-// The kernels take alpha in the op's type: bool alpha is for bool tensors only, and a fraction for floating ones.
+// PyTorch's rules for alpha, and for bools in a subtraction; a call that breaks one goes to the CPU kernel, which
+// raises.
+template <Op op>
+bool LegalScale(const Tensor& a, const Tensor& b, const Scalar& alpha) {
+  if (op != Op::kAdd && (a.scalar_type() == at::kBool || b.scalar_type() == at::kBool)) return false;
+  if (alpha.isIntegral(/*includeBool=*/false)) return true;
+  const at::ScalarType type = at::result_type(a, b);
+  return alpha.isBoolean() ? type == at::kBool : alpha.isFloatingPoint() && c10::isFloatingType(type);
+}
 template <Op plain, Op scaled, class F>
 Tensor Scaled(const Tensor& a, const Tensor& b, const Scalar& alpha) {
+  if (!LegalScale<plain>(a, b, alpha)) return Fallback<F>::call(a, b, alpha);
   return IsOne(alpha) ? New<F>(plain, {a, b}, {}, {}, a, b, alpha) : New<F>(scaled, {a, b}, {alpha}, {}, a, b, alpha);
 }
 template <Op plain, Op scaled, class F>
 Tensor& ScaledInPlace(Tensor& a, const Tensor& b, const Scalar& alpha) {
+  if (!LegalScale<plain>(a, b, alpha)) return Fallback<F>::call(a, b, alpha);
   return IsOne(alpha) ? Into<F>(a, plain, {a, b}, {}, {}, a, b, alpha)
                       : Into<F>(a, scaled, {a, b}, {alpha}, {}, a, b, alpha);
 }
 template <Op plain, Op scaled, class F>
 Tensor& ScaledOut(const Tensor& a, const Tensor& b, const Scalar& alpha, Tensor& out) {
+  if (!LegalScale<plain>(a, b, alpha)) return Fallback<F>::call(a, b, alpha, out);
   return IsOne(alpha) ? Into<F>(out, plain, {a, b}, {}, {}, a, b, alpha, out)
                       : Into<F>(out, scaled, {a, b}, {alpha}, {}, a, b, alpha, out);
 }
 Tensor Rsub(const Tensor& self, const Tensor& other, const Scalar& alpha) {
-  return IsOne(alpha) ? New<at::_ops::rsub_Tensor>(Op::kSub, {other, self}, {}, {}, self, other, alpha)
-                      : New<at::_ops::rsub_Tensor>(Op::kRsubScaled, {self, other}, {alpha}, {}, self, other, alpha);
+  using F = at::_ops::rsub_Tensor;
+  if (!LegalScale<Op::kSub>(self, other, alpha)) return Fallback<F>::call(self, other, alpha);
+  return IsOne(alpha) ? New<F>(Op::kSub, {other, self}, {}, {}, self, other, alpha)
+                      : New<F>(Op::kRsubScaled, {self, other}, {alpha}, {}, self, other, alpha);
 }
 
 // div with a rounding mode: integers can fail (division by zero), so they go to PyTorch's kernel.
@@ -206,12 +219,19 @@ Tensor& WhereOut(const Tensor& condition, const Tensor& a, const Tensor& b, Tens
   options.first_promoted = 1;
   return Into<F>(out, Op::kWhere, {condition, a, b}, {}, options, condition, a, b, out);
 }
+// True for a finite number that a floating dtype cannot hold.
+bool Overflows(const Scalar& value, at::ScalarType type) {
+  if (!c10::isFloatingType(type)) return false;
+  const double magnitude = std::abs(value.toDouble());
+  return magnitude > LargestOf(type) && !std::isinf(magnitude);
+}
+
 bool MaskFits(const Tensor& self, const Tensor& mask) {
   return mask.scalar_type() == at::kBool && !mask.is_cpu() && at::is_expandable_to(mask.sizes(), self.sizes());
 }
 Tensor& MaskedFill(Tensor& self, const Tensor& mask, const Scalar& value) {
   using F = at::_ops::masked_fill__Scalar;
-  if (!MaskFits(self, mask) || value.isComplex() ||
+  if (!MaskFits(self, mask) || value.isComplex() || Overflows(value, self.scalar_type()) ||
       (!value.isFloatingPoint() ? self.scalar_type() == at::kBool && !value.isBoolean() : !self.is_floating_point())) {
     return Fallback<F>::call(self, mask, value);
   }
@@ -248,7 +268,9 @@ Tensor& IndexPut(Tensor& self, const torch::List<std::optional<Tensor>>& indices
 }
 Tensor& Fill(Tensor& self, const Scalar& value) {
   using F = at::_ops::fill__Scalar;
-  if (value.isComplex() || !Recordable(self)) return Fallback<F>::call(self, value);
+  if (value.isComplex() || !Recordable(self) || Overflows(value, self.scalar_type())) {
+    return Fallback<F>::call(self, value);
+  }
   ElementwiseOptions options;
   options.type = self.scalar_type();
   // A fraction is cut to an integer tensor's type, anything nonzero is true.
@@ -263,7 +285,7 @@ Tensor& Fill(Tensor& self, const Scalar& value) {
   return Into<F>(self, Op::kFill, {}, {converted}, options, self, value);
 }
 Tensor& FillTensor(Tensor& self, const Tensor& value) {
-  if (value.dim() == 0 && value.is_cpu()) return Fill(self, value.item());
+  if (value.dim() == 0 && (value.is_cpu() || value.is_alias_of(self))) return Fill(self, value.item());
   if (value.dim() == 0 && Recordable(self) && Recordable(value)) return RecordCopy(self, value, false);
   return Fallback<at::_ops::fill__Tensor>::call(self, value);
 }
