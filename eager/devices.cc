@@ -154,6 +154,4 @@ device::Stream& StreamOf(const c10::Stream& stream) {
   return *found;
 }
 
-int64_t CurrentStreamId(c10::DeviceIndex device) { return current_streams[ResolveDevice(device)]; }
-
 }  // namespace openneuron::eager

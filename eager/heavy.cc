@@ -39,17 +39,12 @@ namespace {
 using at::Tensor;
 using kernels::HeavyCall;
 using kernels::HeavyOperand;
+using kernels::Elements;
 using kernels::Layout;
 using trace::Op;
 
 at::IntArrayRef Sizes(const Layout& layout) { return {layout.sizes, static_cast<size_t>(layout.rank)}; }
 at::IntArrayRef Strides(const Layout& layout) { return {layout.strides, static_cast<size_t>(layout.rank)}; }
-
-int64_t Elements(const Layout& layout) {
-  int64_t n = 1;
-  for (int d = 0; d < layout.rank; ++d) n *= layout.sizes[d];
-  return n;
-}
 
 bool RowMajor(const Layout& layout) {
   int64_t expected = 1;

@@ -8,13 +8,8 @@
 namespace openneuron::eager {
 namespace {
 
+using kernels::Elements;
 using trace::Op;
-
-int64_t Elements(const kernels::Layout& layout) {
-  int64_t n = 1;
-  for (int d = 0; d < layout.rank; ++d) n *= layout.sizes[d];
-  return n;
-}
 
 // Ops that the scalar engine evaluates by table.
 bool IsTranscendental(Op op) {

@@ -21,7 +21,10 @@ class OutByCopy final : public c10::OperatorKernel {
     const auto in = arguments.slice(0, count - outputs), out = arguments.slice(count - outputs);
     if (CanWrite(in, out)) {
       torch::jit::Stack results(in.begin(), in.end());
-      functional_.callBoxed(&results);
+      {
+        const c10::impl::ExcludeDispatchKeyGuard below_autocast(c10::autocast_dispatch_keyset);
+        functional_.callBoxed(&results);
+      }
       if (Fit(results, out)) {
         torch::jit::Stack written(out.begin(), out.end());
         for (size_t i = 0; i < outputs; ++i) {

@@ -21,6 +21,12 @@ struct Layout {
   const int64_t* strides;
 };
 
+inline int64_t Elements(const Layout& layout) {
+  int64_t n = 1;
+  for (int d = 0; d < layout.rank; ++d) n *= layout.sizes[d];
+  return n;
+}
+
 // A scalar argument of a launch. Which member is set follows from the op's compute type: `i` for
 // bool and integers, `d` for floating types.
 union Scalar {

@@ -22,12 +22,6 @@ Layout ScalarLayout(DType type) {
   return {trace::IsFloating(type) ? DType::kFloat64 : DType::kInt64, 0, kNoStrides, kNoStrides};
 }
 
-int64_t Elements(const Layout& layout) {
-  int64_t n = 1;
-  for (int d = 0; d < layout.rank; ++d) n *= layout.sizes[d];
-  return n;
-}
-
 // Which nodes must run: those that can fail, and those that somebody still needs. A write ends no need: it may be
 // partial.
 std::vector<bool> LiveNodes(const trace::Segment& segment) {
@@ -75,7 +69,6 @@ void Plan::AddStep(int index, const trace::Node& node) {
   Step step{};
   step.inputs = node.inputs;
   step.outputs = node.outputs;
-  step.params = node.params;
   step.op = node.op;
   step.type = node.type;
   step.node = index;
@@ -237,29 +230,23 @@ std::vector<Failure> Plan::Run(const Bindings& bindings, std::vector<bool>* spoi
     const trace::View& view = segment_.views[v];
     addresses[v] = static_cast<char*>(bases[view.buffer]) + bindings.offsets[v] * trace::ItemSize(view.type);
   }
+  const auto lost = [&](uint32_t word) { return !(word & kScalarBit) && (*spoiled)[segment_.views[word].buffer]; };
   std::vector<Failure> failures;
   for (const Step& step : steps_) {
-    if (!failures.empty()) {
-      bool poisoned = false;
-      for (int i = 0; i < step.inputs; ++i) {
-        const uint32_t word = segment_.code[step.operands + i];
-        poisoned = poisoned || (!(word & kScalarBit) && (*spoiled)[segment_.views[word].buffer]);
-      }
-      if (poisoned) {
-        for (int i = 0; i < step.outputs; ++i) {
-          (*spoiled)[segment_.views[segment_.code[step.operands + step.inputs + i]].buffer] = true;
-        }
-        continue;
-      }
+    const absl::Span<const uint32_t> words(&segment_.code[step.operands], step.inputs + step.outputs);
+    const auto spoil_outputs = [&] {
+      for (uint32_t word : words.subspan(step.inputs)) (*spoiled)[segment_.views[word].buffer] = true;
+    };
+    if (!spoiled->empty() && std::any_of(words.begin(), words.end(), lost)) {
+      spoil_outputs();
+      continue;
     }
     try {
       RunStep(step, addresses.data(), bindings.scalars);
     } catch (...) {
-      if (failures.empty()) spoiled->assign(segment_.roles.size(), false);
+      spoiled->resize(segment_.roles.size(), false);
       failures.push_back({step.node, std::current_exception()});
-      for (int i = 0; i < step.outputs; ++i) {
-        (*spoiled)[segment_.views[segment_.code[step.operands + step.inputs + i]].buffer] = true;
-      }
+      spoil_outputs();
     }
   }
   return failures;

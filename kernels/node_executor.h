@@ -37,8 +37,9 @@ class Plan {
   Plan(const trace::Segment& segment, absl::Span<const int64_t> size_values, absl::Span<const int64_t> stride_values,
        absl::Span<const int64_t> buffer_bytes, const HeavyTable& heavy);
 
-  // Runs the nodes in order. When one throws, nodes that need its outputs are left out, all others still
-  // run; `spoiled` (one flag per buffer) then tells what must not be read. Returns the first failures.
+  // Runs the nodes in order. When one throws, nodes that touch its outputs are left out, all others still run; `spoiled`
+  // (one flag per buffer, or empty while nothing is) then tells what must not be read. Buffers that are spoiled from the
+  // start have no memory. Returns what was thrown.
   std::vector<Failure> Run(const Bindings& bindings, std::vector<bool>* spoiled) const;
 
   int64_t scratch_bytes() const { return scratch_bytes_; }
@@ -55,7 +56,7 @@ class Plan {
   enum class Kind : uint8_t { kLoop, kReduce, kIndex, kRandom, kHeavy };
   struct Step {
     Kind kind;
-    uint8_t inputs, outputs, params;
+    uint8_t inputs, outputs;
     trace::Op op;
     DType type;  // of the op
     int32_t node;

@@ -74,7 +74,6 @@ class Trace {
   int views() const { return static_cast<int>(views_.size()); }
   bool has_memory(BufferId b) const { return buffers_[b].has_memory; }
   bool written(BufferId b) const { return buffers_[b].written; }
-  bool written_view(ViewId v) const { return buffers_[views_[v].buffer].written; }
 
   absl::Span<const uint32_t> code() const { return code_; }
   absl::Span<const int64_t> size_values() const { return sizes_.values; }

@@ -63,7 +63,6 @@ TEST(Recording, NumbersInOrderOfFirstUse) {
   EXPECT_FALSE(trace.written(y));
   AddUnary(trace, Op::kNeg, in, out);
   EXPECT_TRUE(trace.written(y));
-  EXPECT_TRUE(trace.written_view(out));
   EXPECT_FALSE(trace.written(x));
   EXPECT_TRUE(trace.has_memory(x));
   EXPECT_FALSE(trace.has_memory(y));
