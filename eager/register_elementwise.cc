@@ -170,34 +170,34 @@ bool PowOp(const Tensor& self, const Scalar& exponent, Op* op) {
   const bool whole = value >= 0 && value <= 64 && value == std::floor(value);
   const bool floating = self.is_floating_point() || exponent.isFloatingPoint();
   if (!floating && !whole) return false;
-  *op = whole ? Op::kPowInt : Op::kPow;
+  *op = whole || value == -2 ? Op::kPowInt : Op::kPow;
+  if (!self.is_floating_point()) return true;
+  if (value == -1) *op = Op::kReciprocal;
+  // PyTorch takes the root in all types but float16, where -0 and -inf give what a power gives.
+  if (value == 0.5 && self.scalar_type() != at::kHalf) *op = Op::kSqrt;
+  if (value == -0.5 && self.scalar_type() != at::kHalf) *op = Op::kRsqrt;
   return true;
 }
+bool TakesExponent(Op op) { return op == Op::kPow || op == Op::kPowInt; }
 Tensor PowScalar(const Tensor& self, const Scalar& exponent) {
   using F = at::_ops::pow_Tensor_Scalar;
   Op op;
   if (!PowOp(self, exponent, &op)) return Fallback<F>::call(self, exponent);
-  if (!exponent.isComplex() && exponent.toDouble() == 0.5 && self.is_floating_point()) {
-    return New<F>(Op::kSqrt, {self}, {}, {}, self, exponent);
-  }
+  if (!TakesExponent(op)) return New<F>(op, {self}, {}, {}, self, exponent);
   return New<F>(op, {self, exponent}, {}, {}, self, exponent);
 }
 Tensor& PowScalarInPlace(Tensor& self, const Scalar& exponent) {
   using F = at::_ops::pow__Scalar;
   Op op;
   if (!PowOp(self, exponent, &op)) return Fallback<F>::call(self, exponent);
-  if (exponent.toDouble() == 0.5 && self.is_floating_point()) {
-    return Into<F>(self, Op::kSqrt, {self}, {}, {}, self, exponent);
-  }
+  if (!TakesExponent(op)) return Into<F>(self, op, {self}, {}, {}, self, exponent);
   return Into<F>(self, op, {self, exponent}, {}, {}, self, exponent);
 }
 Tensor& PowScalarOut(const Tensor& self, const Scalar& exponent, Tensor& out) {
   using F = at::_ops::pow_Tensor_Scalar_out;
   Op op;
   if (!PowOp(self, exponent, &op)) return Fallback<F>::call(self, exponent, out);
-  if (exponent.toDouble() == 0.5 && self.is_floating_point()) {
-    return Into<F>(out, Op::kSqrt, {self}, {}, {}, self, exponent, out);
-  }
+  if (!TakesExponent(op)) return Into<F>(out, op, {self}, {}, {}, self, exponent, out);
   return Into<F>(out, op, {self, exponent}, {}, {}, self, exponent, out);
 }
 

@@ -317,7 +317,7 @@ inline T DivFloor(T a, T b) {
   return DivFloorOf(a, b, maths::Fmod(a, b));
 }
 
-// Whole exponents >= 0. Real types multiply for the exponents that PyTorch multiplies for.
+// Whole exponents >= 0, and -2 for real types, which multiply for the exponents that PyTorch multiplies for.
 template <class T>
 inline T PowInt(T base, T exponent) {
   if constexpr (kIsReal<T>) {
@@ -325,6 +325,7 @@ inline T PowInt(T base, T exponent) {
     T result = maths::Pow(base, exponent);
     result = exponent == T{2} ? square : result;
     result = exponent == T{3} ? square * base : result;
+    result = exponent == T{-2} ? T{1} / square : result;
     return exponent == T{4} ? square * square : result;
   } else {
     T result = 1;

@@ -214,18 +214,18 @@ inline double Log1p(double x) { return __builtin_log1p(x); }
 
 // Powers.
 
+// With & and |: short-circuits on an exponent that is one value for all would keep the loop from vectorising.
 inline float Pow(float base, float exponent) {
   const double x = static_cast<double>(Abs(base)), y = static_cast<double>(exponent);
   double magnitude = ExpCore(y * LogCore(x));
-  magnitude = exponent == 0.0f || base == 1.0f ? 1.0 : magnitude;
-  magnitude = x == 1.0 && Abs(exponent) == kInfF ? 1.0 : magnitude;
+  magnitude = (exponent == 0.0f) | (base == 1.0f) ? 1.0 : magnitude;
+  magnitude = (x == 1.0) & (Abs(exponent) == kInfF) ? 1.0 : magnitude;
   const bool whole = Trunc(exponent) == exponent;
   const float half = exponent * 0.5f;
-  const bool odd = whole && Abs(exponent) < 0x1p24f && Trunc(half) != half;
-  const bool negative = Bits(base) >> 31 != 0;
-  float result = static_cast<float>(magnitude);
-  result = negative && odd ? -result : result;
-  return base < 0.0f && base > -kInfF && !whole ? __builtin_nanf("") : result;
+  const bool odd = whole & (Abs(exponent) < 0x1p24f) & (Trunc(half) != half);
+  const uint32_t sign = Bits(base) & (odd ? 0x80000000u : 0u);
+  const float result = FromBits(Bits(static_cast<float>(magnitude)) ^ sign);
+  return (base < 0.0f) & (base > -kInfF) & !whole ? __builtin_nanf("") : result;
 }
 inline double Pow(double base, double exponent) { return __builtin_pow(base, exponent); }
 

@@ -166,7 +166,7 @@ inline void RunOperands(void* out_address, const void* params, int64_t n, X... x
 
 // One exponent for all: the selects of PowInt are made outside the loop.
 template <class T>
-inline bool RunSquareOrCube(void* out_address, const void* const* in, int64_t n) {
+inline bool RunSmallPower(void* out_address, const void* const* in, int64_t n) {
   Memory<T>* out = static_cast<Memory<T>*>(out_address);
   const Operand<T, false> base(in[0]);
   const T exponent = *static_cast<const T*>(in[1]);
@@ -177,6 +177,12 @@ inline bool RunSquareOrCube(void* out_address, const void* const* in, int64_t n)
   if (exponent == T{3}) {
     ForEach(out, 0, n, [=](int64_t i) { return formulas::Mul(formulas::Mul(base[i], base[i]), base[i]); });
     return true;
+  }
+  if constexpr (kIsReal<T>) {
+    if (exponent == T{-2}) {
+      ForEach(out, 0, n, [=](int64_t i) { return T{1} / (base[i] * base[i]); });
+      return true;
+    }
   }
   return false;
 }
@@ -190,7 +196,7 @@ void Run(void* out, const void* const* in, const void* params, int64_t n) {
     RunOperands<Formula, T>(out, params, n, Operand<T, kSplat0>(in[0]));
   } else if constexpr (Formula::kInputs == 2) {
     if constexpr (kSame<Formula, PowIntFormula> && kSplat == 2) {
-      if (RunSquareOrCube<T>(out, in, n)) return;
+      if (RunSmallPower<T>(out, in, n)) return;
     }
     RunOperands<Formula, T>(out, params, n, Operand<T, kSplat0>(in[0]), Operand<T, kSplat1>(in[1]));
   } else if constexpr (kSame<Formula, WhereFormula>) {

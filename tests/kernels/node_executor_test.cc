@@ -478,7 +478,8 @@ class Generator {
         operand.scalar = AnyScalar(node.type);
         if (op == Op::kPowInt && i == 1) {
           const int64_t exponent = Below(5);
-          IsFloating(node.type) ? operand.scalar.d = static_cast<double>(exponent) : operand.scalar.i = exponent;
+          IsFloating(node.type) ? operand.scalar.d = exponent == 1 ? -2 : static_cast<double>(exponent)
+                                : operand.scalar.i = exponent;
         }
       } else {
         operand.view = ViewToRead(Narrowed(sizes), node.type);

@@ -1,5 +1,6 @@
 """Argument rules, one call a line: the device accepts, computes and refuses what the CPU does, with its exceptions."""
 
+import math
 import warnings
 
 import pytest
@@ -194,6 +195,12 @@ CASES = {
     "arange half": lambda d: torch.arange(0, 5000, 3, dtype=torch.half, device=d).sum(),
     "pow int neg": lambda d: torch.ones(2, dtype=torch.int32, device=d) ** -1,
     "pow int 100": lambda d: torch.full((2,), 3, dtype=torch.int32, device=d) ** 100,
+    "pow -0.5": lambda d: torch.tensor([-0.0, -math.inf, 4.0], device=d) ** -0.5,
+    "pow -0.5 f16": lambda d: torch.tensor([-0.0, -math.inf, 4.0], device=d, dtype=torch.half) ** -0.5,
+    "pow 0.5 f16": lambda d: torch.tensor([-0.0, -math.inf, 4.0], device=d, dtype=torch.half) ** 0.5,
+    "pow -1": lambda d: torch.tensor([-0.0, -math.inf, 4.0], device=d) ** -1,
+    "pow -2": lambda d: torch.tensor([-0.0, -math.inf, -4.0], device=d).pow_(-2),
+    "pow -2. int": lambda d: torch.tensor([0, -4], device=d) ** -2.0,
     "pow bool 2": lambda d: torch.ones(2, dtype=torch.bool, device=d) ** 2,
     "pow bool True": lambda d: torch.ones(2, dtype=torch.bool, device=d) ** True,
     "2**x int": lambda d: 2 ** torch.tensor([1, -1], device=d),
