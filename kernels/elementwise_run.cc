@@ -189,9 +189,10 @@ void RunRows(const ElementwiseLoop& loop, const Pointers& base, const void* para
                  });
 }
 
-// Calls run(address, count, done) for the pieces of rows that make up `n` elements from `position` on.
-template <class RunPiece>
-void ForEachPiece(const ElementwiseLoop& loop, int k, char* base, int64_t position, int64_t n, RunPiece run) {
+// Calls run(address, count, rows, done) for the rectangles of `rows` rows of `count` elements, `rows` being 1 for
+// parts of rows, that make up `n` elements from `position` on.
+template <class RunRows>
+void ForEachRectangle(const ElementwiseLoop& loop, int k, char* base, int64_t position, int64_t n, RunRows run) {
   std::array<int64_t, kMaxRank> index;
   const std::array<int64_t, kMaxRank>& strides = loop.strides[k];
   for (int d = 0; d < loop.rank; ++d) {
@@ -199,34 +200,28 @@ void ForEachPiece(const ElementwiseLoop& loop, int k, char* base, int64_t positi
     position /= loop.sizes[d];
     base += index[d] * strides[d];
   }
+  const int64_t length = loop.sizes[0];
   for (int64_t done = 0; done < n;) {
-    const int64_t count = std::min(loop.sizes[0] - index[0], n - done);
-    run(base, count, done);
-    done += count;
-    base += count * strides[0];
-    index[0] += count;
-    for (int d = 0; d + 1 < loop.rank && index[d] == loop.sizes[d]; ++d) {
+    if (index[0] == 0 && n - done >= length) {
+      const int64_t rows = std::min((n - done) / length, loop.sizes[1] - index[1]);
+      run(base, length, rows, done);
+      done += rows * length;
+      base += rows * strides[1];
+      index[1] += rows;
+    } else {
+      const int64_t count = std::min(length - index[0], n - done);
+      run(base, count, int64_t{1}, done);
+      done += count;
+      base += strides[1] - index[0] * strides[0];
+      index[0] = 0;
+      ++index[1];
+    }
+    for (int d = 1; d + 1 < loop.rank && index[d] == loop.sizes[d]; ++d) {
       base += strides[d + 1] - loop.sizes[d] * strides[d];
       index[d] = 0;
       ++index[d + 1];
     }
   }
-}
-
-template <class Raw>
-void GatherPieces(const ElementwiseLoop& loop, int k, char* base, int64_t position, int64_t n, char* tile) {
-  const int64_t stride = loop.strides[k][0];
-  ForEachPiece(loop, k, base, position, n, [=](const char* piece, int64_t count, int64_t done) {
-    for (int64_t i = 0; i < count; ++i) std::memcpy(tile + (done + i) * sizeof(Raw), piece + i * stride, sizeof(Raw));
-  });
-}
-
-template <class Raw>
-void ScatterPieces(const ElementwiseLoop& loop, char* base, int64_t position, int64_t n, const char* tile) {
-  const int64_t stride = loop.strides[0][0];
-  ForEachPiece(loop, 0, base, position, n, [=](char* piece, int64_t count, int64_t done) {
-    for (int64_t i = 0; i < count; ++i) std::memcpy(piece + i * stride, tile + (done + i) * sizeof(Raw), sizeof(Raw));
-  });
 }
 
 // Copies a block of elements that are contiguous along the rows' index in `src` to rows in `dst`.
@@ -272,14 +267,22 @@ void WithRaw(int64_t size, Work work) {
 void RunFlatTile(const ElementwiseLoop& loop, const Pointers& base, const void* params, int64_t position, int64_t n,
                  Scratch& scratch) {
   const auto gather = [&](int k, char* tile) {
-    WithRaw(ItemSize(loop.types[k]),
-            [&](auto raw) { GatherPieces<decltype(raw)>(loop, k, base[k], position, n, tile); });
-  };
-  const auto scatter = [&](const void* tile) {
-    WithRaw(ItemSize(loop.types[0]), [&](auto raw) {
-      ScatterPieces<decltype(raw)>(loop, base[0], position, n, static_cast<const char*>(tile));
+    const int64_t size = ItemSize(loop.types[k]), step = loop.strides[k][0], row = loop.strides[k][1];
+    ForEachRectangle(loop, k, base[k], position, n, [=](const char* src, int64_t count, int64_t rows, int64_t done) {
+      GatherRows(size, src, step, row, count, rows, tile + done * size);
     });
   };
+  const auto scatter = [&](const void* tile) {
+    const int64_t size = ItemSize(loop.types[0]), step = loop.strides[0][0], row = loop.strides[0][1];
+    ForEachRectangle(loop, 0, base[0], position, n, [=](char* dst, int64_t count, int64_t rows, int64_t done) {
+      ScatterRows(size, static_cast<const char*>(tile) + done * size, dst, step, row, count, rows);
+    });
+  };
+  const int64_t out_size = ItemSize(loop.types[0]);
+  if (loop.packed[0] && IsPlainCopy(loop) && loop.native[1] && !loop.value[1]) {
+    gather(1, base[0] + position * out_size);
+    return;
+  }
   const void* in[kMaxInputs];
   for (int k = 1; k <= loop.inputs; ++k) {
     const int64_t size = ItemSize(loop.types[k]);
@@ -295,7 +298,6 @@ void RunFlatTile(const ElementwiseLoop& loop, const Pointers& base, const void* 
       in[k - 1] = LoadInput(loop, k, scratch.raw, size, n, scratch);
     }
   }
-  const int64_t out_size = ItemSize(loop.types[0]);
   if (loop.packed[0]) {
     loop.primitive(base[0] + position * out_size, in, params, n);
   } else if (IsPlainCopy(loop)) {

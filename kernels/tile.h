@@ -18,4 +18,9 @@ void LoadTile(DType from, const void* src, int64_t stride_bytes, DType to, void*
 // dst[i * stride] = convert(tile[i]).
 void StoreTile(DType from, const void* tile, DType to, void* dst, int64_t stride_bytes, int64_t n);
 
+// `rows` rows, `row` bytes apart, of `count` elements of `size` bytes, `step` bytes apart, to and from rows that
+// follow each other in `tile`. Nothing outside of them is written, nor read behind the last one.
+void GatherRows(int64_t size, const char* src, int64_t step, int64_t row, int64_t count, int64_t rows, char* tile);
+void ScatterRows(int64_t size, const char* tile, char* dst, int64_t step, int64_t row, int64_t count, int64_t rows);
+
 }  // namespace openneuron::kernels

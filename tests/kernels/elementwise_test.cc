@@ -2,6 +2,8 @@
 // in every layout, tile, thread count and engine.
 #include "kernels/elementwise.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -202,7 +204,7 @@ struct Reference {
       case Op::kFrac: return a(0) - std::trunc(a(0));
       case Op::kRelu: return std::isnan(v) ? v : (v > 0 ? v : 0);
       case Op::kSilu: return v / (1 + std::exp(-v));
-      case Op::kGeluErf: return v * NormalCdf(v);
+      case Op::kGeluErf: return std::isinf(v) ? kNan : v * NormalCdf(v);  // NaN as in PyTorch's kernel
       case Op::kGeluTanh: return v / 2 * (1 + std::tanh(beta * (v + Real{0.044715} * v * v * v)));
       case Op::kMish: return v * std::tanh(std::log1p(std::exp(v)));
       case Op::kHardswish: return v * Clip(v + 3, 0, 6) / 6;
@@ -483,7 +485,10 @@ struct Random {
 // A value for operand `i` of `op` in `type`.
 Real DrawValue(Op op, int i, DType type, Random& random) {
   if (op == Op::kWhere && i == 0) return random.Below(2);
-  if (op == Op::kPowInt && i == 1) return random.Below(6);
+  if (op == Op::kPowInt && i == 1) {
+    const int exponent = random.Below(7);
+    return exponent < 6 ? exponent : (IsFloating(type) ? -2 : 6);
+  }
   if (type == DType::kBool) return random.Below(2);
   if (!IsFloating(type)) {
     const int64_t choices[] = {0, 1, -1, 2, 3, -7, 100, 127, -128, 255, 32767, 2147483647, INT64_MAX, INT64_MIN, 12345};
@@ -957,6 +962,8 @@ TEST(Formula, FollowsPyTorchOnEdges) {
   EXPECT_EQ(run(Op::kPow, {0, 0}), 1);
   EXPECT_EQ(run(Op::kPow, {nan, 0}), 1);
   EXPECT_TRUE(std::isnan(run(Op::kPow, {-1, 0.5f})));
+  EXPECT_EQ(run(Op::kPowInt, {-4, -2}), 0.0625f);
+  EXPECT_EQ(run(Op::kPowInt, {-0.0f, -2}), inf);
   EXPECT_EQ(run(Op::kSoftplus, {30}, {1, 20}), 30);
   EXPECT_EQ(run(Op::kHardtanhBackward, {5, 1}, {-1, 1}), 0);
   EXPECT_EQ(run(Op::kThresholdBackward, {5, 0}, {0}), 0);
@@ -966,6 +973,50 @@ TEST(Formula, FollowsPyTorchOnEdges) {
   EXPECT_EQ(run(Op::kThreshold, {nan}, {0, 1}) == 1, false);
   EXPECT_EQ(run(Op::kLerpScalar, {1, 3}, {1}), 3);
   EXPECT_EQ(run(Op::kLeakyRelu, {-2}, {0.5}), -1);
+}
+
+// Memory whose end is followed by a page that must not be touched.
+class GuardedMemory {
+ public:
+  GuardedMemory() {
+    map_ = static_cast<char*>(mmap(nullptr, 2 * kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    mprotect(map_ + kBytes, kBytes, PROT_NONE);
+    for (int64_t i = 0; i < kBytes; ++i) map_[i] = static_cast<char>(i % 251);
+  }
+  ~GuardedMemory() { munmap(map_, 2 * kBytes); }
+  char* end() { return map_ + kBytes; }
+
+ private:
+  static constexpr int64_t kBytes = 1 << 16;
+  char* map_;
+};
+
+TEST(ShortRows, AreCopiedWithoutTouchingWhatFollows) {
+  GuardedMemory source, target;
+  for (DType type : {DType::kUInt8, DType::kInt16, DType::kInt32, DType::kInt64}) {
+    for (int64_t length = 2; length <= 20; ++length) {
+      for (int64_t step : {0, 1, 2}) {
+        for (int64_t pitch : {int64_t{0}, int64_t{1}, length * step + 1, length * step + 9}) {
+          for (int64_t rows : {2, 3, 101}) {
+            const int64_t size = ItemSize(type);
+            const int64_t sizes[] = {rows, length}, strides[] = {pitch, step}, packed[] = {length, 1};
+            const char* in = source.end() - ((rows - 1) * pitch + (length - 1) * step + 1) * size;
+            char* out = target.end() - rows * length * size;
+            const Layout in_layout{type, 2, sizes, strides}, out_layout{type, 2, sizes, packed};
+            const void* inputs[] = {in};
+            RunElementwise(BindElementwise(Op::kCopy, type, out_layout, {in_layout}), out, inputs, nullptr);
+            for (int64_t r = 0; r < rows; ++r) {
+              for (int64_t c = 0; c < length; ++c) {
+                ASSERT_EQ(std::memcmp(out + (r * length + c) * size, in + (r * pitch + c * step) * size, size), 0)
+                    << trace::DTypeName(type) << " " << rows << " rows of " << length << ", " << pitch << " and "
+                    << step << " apart, at " << r << ", " << c;
+              }
+            }
+          }
+        }
+      }
+    }
+  }
 }
 
 TEST(Bind, RefersContiguousOperandsDirectly) {
