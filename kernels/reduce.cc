@@ -16,7 +16,7 @@ using trace::Op;
 // Elements that the rows processed together in row form should amount to.
 constexpr int64_t kUnitElements = 4096;
 // Narrower blocks of columns are gathered row by row instead.
-constexpr int64_t kMinColumns = 8;
+constexpr int64_t kMinColumns = 2;
 
 DType ExtremumType(DType type) {
   switch (type) {

@@ -155,12 +155,45 @@ struct AbsMaxOf : MaxOf<T> {
     return Abs(x);
   }
 };
+// R where no element is NaN: combining is one instruction.
+template <class R>
+struct Ordered;
+template <class T>
+struct Ordered<MaxOf<T>> : MaxOf<T> {
+  template <class V>
+  static V Combine(V a, V b) {
+    return a > b ? a : b;
+  }
+};
+template <class T>
+struct Ordered<MinOf<T>> : MinOf<T> {
+  template <class V>
+  static V Combine(V a, V b) {
+    return a < b ? a : b;
+  }
+};
+template <class T>
+struct Ordered<AbsMaxOf<T>> : Ordered<MaxOf<T>> {
+  template <class V>
+  static V Map(V x, V) {
+    return Abs(x);
+  }
+};
 struct CountOf : SumOf<uint8_t, int64_t> {
   template <class V>
   static V Map(V x, V) {
     return x != V{} ? V{} + 1 : V{};
   }
 };
+
+template <class R>
+constexpr bool kIsExtremum = false;
+template <class T>
+constexpr bool kIsExtremum<MaxOf<T>> = true;
+template <class T>
+constexpr bool kIsExtremum<MinOf<T>> = true;
+template <class T>
+constexpr bool kIsExtremum<AbsMaxOf<T>> = true;
 
 template <class R>
 constexpr bool kHasParam = false;
@@ -250,19 +283,23 @@ struct SignedOfSize<8> {
   using Type = int64_t;
 };
 
+template <class R>
+inline Vector<typename R::Acc, kWidth<R>> LoadSomeLanes(const typename R::In* in, int64_t count) {
+  if constexpr (kSame<typename R::In, typename R::Acc>) {
+    return LoadSome<typename R::In, kWidth<R>>(in, count);
+  } else {
+    return __builtin_convertvector((LoadSome<typename R::In, kWidth<R>>(in, count)),
+                                   Vector<typename R::Acc, kWidth<R>>);
+  }
+}
+
 // Combines the first `count` elements of `in` with the lanes of `state`.
 template <class R, int... i>
 inline Vector<typename R::Acc, kWidth<R>> CombineSome(Vector<typename R::Acc, kWidth<R>> state,
                                                       const typename R::In* in, int64_t count,
                                                       Vector<typename R::Acc, kWidth<R>> params, Numbers<i...>) {
   using Mask = typename SignedOfSize<sizeof(typename R::Acc)>::Type;
-  Vector<typename R::Acc, kWidth<R>> lanes;
-  if constexpr (kSame<typename R::In, typename R::Acc>) {
-    lanes = LoadSome<typename R::In, kWidth<R>>(in, count);
-  } else {
-    lanes =
-        __builtin_convertvector((LoadSome<typename R::In, kWidth<R>>(in, count)), Vector<typename R::Acc, kWidth<R>>);
-  }
+  const Vector<typename R::Acc, kWidth<R>> lanes = LoadSomeLanes<R>(in, count);
   const Vector<Mask, kWidth<R>> numbers = {i...};
   return numbers < static_cast<Mask>(count) ? R::Combine(state, R::Map(lanes, params)) : state;
 }
@@ -287,7 +324,7 @@ inline int64_t LiveLanes(int64_t n) {
 }
 
 template <class R>
-inline typename R::Acc Leaf(const typename R::In* in, int64_t n, typename R::Acc param) {
+inline typename R::Acc LeafOf(const typename R::In* in, int64_t n, typename R::Acc param) {
   constexpr int64_t kStep = kWidth<R>;
   using V = Vector<typename R::Acc, kStep>;
   const V params = param - V{};
@@ -319,6 +356,43 @@ inline typename R::Acc Leaf(const typename R::In* in, int64_t n, typename R::Acc
   return FoldVector<R, kStep / 2>(state[0], NumbersTo<kStep>());
 }
 
+template <class T>
+struct OrOf {
+  using Acc = T;
+  template <class V>
+  static V Combine(V a, V b) {
+    return a | b;
+  }
+};
+
+template <class R>
+inline bool HasNan(const typename R::In* in, int64_t n) {
+  using Mask = typename SignedOfSize<sizeof(typename R::Acc)>::Type;
+  constexpr int64_t kStep = kWidth<R>;
+  Vector<Mask, kStep> found = {};
+  int64_t i = 0;
+  for (; i + kStep <= n; i += kStep) {
+    const auto x = LoadLanes<R>(in + i);
+    found |= x != x;
+  }
+  if (i < n) {
+    const auto x = LoadSomeLanes<R>(in + i, n - i);
+    found |= x != x;
+  }
+  return FoldVector<OrOf<Mask>, kStep / 2>(found, NumbersTo<kStep>()) != 0;
+}
+
+template <class R>
+inline typename R::Acc Leaf(const typename R::In* in, int64_t n, typename R::Acc param) {
+  if constexpr (kIsExtremum<R> && kIsReal<typename R::Acc>) {
+    // Any NaN will do, see kernels/reduce.h.
+    if (HasNan<R>(in, n)) return static_cast<typename R::Acc>(__builtin_nan(""));
+    return LeafOf<Ordered<R>>(in, n, param);
+  } else {
+    return LeafOf<R>(in, n, param);
+  }
+}
+
 // Order does not matter to a count, and widening bytes to 64 bits one by one is slow.
 template <>
 inline CountOf::Acc Leaf<CountOf>(const uint8_t* in, int64_t n, CountOf::Acc) {
@@ -339,40 +413,74 @@ void Rows(void* out, const void* in, int64_t row_stride, int64_t n, int64_t rows
 }
 
 template <class R>
-constexpr int64_t kColumns = kColumnBytes / sizeof(typename R::Acc);
-
-template <class R>
-void Begin(void* lanes, int64_t n) {
+void Begin(void* lanes, int64_t pitch, int64_t n) {
   typename R::Acc* state = static_cast<typename R::Acc*>(lanes);
   const int64_t live = LiveLanes(n);
-  for (int64_t i = 0; i < live * kColumns<R>; ++i) state[i] = R::kIdentity;
+  for (int64_t i = n * pitch; i < live * pitch; ++i) state[i] = R::kIdentity;
 }
 
-template <class R>
-void Columns(void* lanes, const void* in, int64_t stride, int64_t first, int64_t n, int64_t width, const void* params) {
+// state[c] = state[c] combined with row[c]. The first element of a lane is stored as it is: combining it with the
+// identity would change nothing. With `padded` whole vectors of the state may be written.
+template <class R, bool kFirst>
+inline void Accumulate(typename R::Acc* state, const typename R::In* row, int64_t n, bool padded,
+                       const typename R::Acc* params) {
   using Acc = typename R::Acc;
-  const typename R::In* row = static_cast<const typename R::In*>(in);
-  for (int64_t r = 0; r < n; ++r) {
-    Acc* state = static_cast<Acc*>(lanes) + (first + r) % kLanes * kColumns<R>;
-#pragma GCC ivdep
-    for (int64_t c = 0; c < width; ++c) {
-      const Acc param = kHasParam<R> ? static_cast<const Acc*>(params)[c] : Acc{};
-      state[c] = R::Combine(state[c], R::Map(LoadOne<R>(row + c), param));
+  using V = Vector<Acc, kWidth<R>>;
+  const auto accumulate = [=](int64_t c, V x) {
+    V param = {};
+    if constexpr (kHasParam<R>) __builtin_memcpy(&param, params + c, sizeof(V));
+    x = R::Map(x, param);
+    if constexpr (!kFirst) {
+      V old;
+      __builtin_memcpy(&old, state + c, sizeof(V));
+      x = R::Combine(old, x);
     }
-    row += stride;
+    __builtin_memcpy(state + c, &x, sizeof(V));
+  };
+  int64_t c = 0;
+  for (; c + kWidth<R> <= n; c += kWidth<R>) accumulate(c, LoadLanes<R>(row + c));
+  if (padded) {
+    if (c < n) accumulate(c, LoadSomeLanes<R>(row + c, n - c));
+    return;
+  }
+  for (; c < n; ++c) {
+    const Acc x = R::Map(LoadOne<R>(row + c), Acc{});
+    state[c] = kFirst ? x : R::Combine(state[c], x);
   }
 }
 
 template <class R>
-void Fold(void* out, void* lanes, int64_t n, int64_t width) {
+void Columns(void* lanes, int64_t pitch, const void* in, int64_t stride, int64_t first, int64_t n, int64_t width,
+             const void* params) {
+  using Acc = typename R::Acc;
+  const typename R::In* row = static_cast<const typename R::In*>(in);
+  const Acc* param = static_cast<const Acc*>(params);
+  const bool packed = !kHasParam<R> && pitch == width && stride == width;
+  for (int64_t r = first, rows = 1; r < first + n; r += rows, row += rows * stride) {
+    const int64_t lane = r % kLanes;
+    if (packed) rows = kLanes - lane < first + n - r ? kLanes - lane : first + n - r;
+    Acc* state = static_cast<Acc*>(lanes) + lane * pitch;
+    if (r < kLanes) {
+      Accumulate<R, true>(state, row, rows * width, !packed, param);
+    } else {
+      Accumulate<R, false>(state, row, rows * width, !packed, param);
+    }
+  }
+}
+
+template <class R>
+void Fold(void* out, void* lanes, int64_t pitch, int64_t n, int64_t width) {
   using Acc = typename R::Acc;
   Acc* state = static_cast<Acc*>(lanes);
+  const bool packed = pitch == width;
+  const int64_t padded = (width + kWidth<R> - 1) / kWidth<R> * kWidth<R>;
   for (int64_t half = LiveLanes(n) / 2; half > 0; half /= 2) {
-    for (int64_t j = 0; j < half; ++j) {
-      Acc* left = state + j * kColumns<R>;
-      const Acc* right = state + (j + half) * kColumns<R>;
+    const int64_t runs = packed ? 1 : half, count = packed ? half * pitch : padded;
+    for (int64_t j = 0; j < runs; ++j) {
+      Acc* left = state + j * pitch;
+      const Acc* right = left + half * pitch;
 #pragma GCC ivdep
-      for (int64_t c = 0; c < width; ++c) left[c] = R::Combine(left[c], right[c]);
+      for (int64_t c = 0; c < count; ++c) left[c] = R::Combine(left[c], right[c]);
     }
   }
   __builtin_memcpy(out, state, width * sizeof(Acc));
@@ -405,6 +513,20 @@ struct Below {
   static bool Better(T x, T best) { return (x < best) | ((x != x) & (best == best)); }
 };
 
+// The first of `n` <= 64 elements that is NaN or equal to `wanted`; there is one.
+template <class R, int... lane>
+inline int64_t FirstIn(const typename R::In* in, int64_t n, typename R::In wanted, Numbers<lane...> numbers) {
+  using Index = typename SignedOfSize<sizeof(typename R::Acc)>::Type;
+  constexpr int64_t kStep = kWidth<R>;
+  Vector<Index, kStep> first = Index{64} - Vector<Index, kStep>{};
+  for (int64_t i = 0; i < n; i += kStep) {
+    const auto x = n - i < kStep ? LoadSomeLanes<R>(in + i, n - i) : LoadLanes<R>(in + i);
+    const Vector<Index, kStep> at = Vector<Index, kStep>{lane...} + static_cast<Index>(i);
+    first = ((x == wanted) | (x != x)) & (at < static_cast<Index>(n)) & (at < first) ? at : first;
+  }
+  return FoldVector<MinOf<Index>, kStep / 2>(first, numbers);
+}
+
 template <class Order, class T>
 void ExtremumRows(void* best, int64_t* position, const void* in, int64_t row_stride, int64_t n, int64_t rows,
                   int64_t first) {
@@ -423,7 +545,8 @@ void ExtremumRows(void* best, int64_t* position, const void* in, int64_t row_str
       }
       if (found) break;
     }
-    while (!((row[i] == extremum) | (row[i] != row[i]))) ++i;
+    using R = typename Order::R;
+    i += FirstIn<R>(row + i, n - i < kBlock ? n - i : kBlock, extremum, NumbersTo<kWidth<R>>());
     value[r] = row[i];
     position[r] = first + i;
   }

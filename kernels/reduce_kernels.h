@@ -9,7 +9,7 @@ namespace openneuron::kernels {
 // The tree of kernels/reduce.h: elements of a leaf, and accumulators in it.
 inline constexpr int64_t kLeaf = 1024;
 inline constexpr int64_t kLanes = 32;
-// Accumulators of one lane in the column form lie this many bytes apart from the next lane's; so a
+// Accumulators of one lane in the column form lie at most this many bytes apart from the next lane's; so a
 // column block is at most this many bytes wide.
 inline constexpr int64_t kColumnBytes = 512;
 
@@ -35,13 +35,15 @@ struct ReducerKernels {
   // out[r] = leaf of in[r * row_stride + (0..n)], 0 < n <= kLeaf.
   void (*rows)(void* out, const void* in, int64_t row_stride, int64_t n, int64_t rows, const void* params);
 
-  // Sets the lanes of a leaf of `n` elements to the identity.
-  void (*begin)(void* lanes, int64_t n);
-  // Accumulates elements first..first+n of the leaf; element `first` of column c is in[c].
-  void (*columns)(void* lanes, const void* in, int64_t stride, int64_t first, int64_t n, int64_t width,
+  // `pitch` accumulators from lane to lane: the width where rows follow each other without a gap and have no
+  // parameters, so that many rows are one run; else what fills kColumnBytes.
+  // Sets the lanes that a leaf of `n` elements does not reach to the identity, as far as `fold` reads them.
+  void (*begin)(void* lanes, int64_t pitch, int64_t n);
+  // Accumulates elements first..first+n of the leaf, in order; element `first` of column c is in[c].
+  void (*columns)(void* lanes, int64_t pitch, const void* in, int64_t stride, int64_t first, int64_t n, int64_t width,
                   const void* params);
   // out[c] = the folded lanes of column c of a leaf of `n` elements; destroys `lanes`.
-  void (*fold)(void* out, void* lanes, int64_t n, int64_t width);
+  void (*fold)(void* out, void* lanes, int64_t pitch, int64_t n, int64_t width);
 
   // out[i] = left[i] combined with right[i]; `out` may be either.
   void (*combine)(void* out, const void* left, const void* right, int64_t n);

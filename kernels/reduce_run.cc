@@ -207,16 +207,18 @@ class Reduction {
     }
   }
 
+  // Column form: rows are read where they lie.
+  bool InPlace() const { return direct_ && KeptStride() == element_size_; }
+
   // Column form: calls body(elements, stride, first, count) for consecutive groups of elements
   // [begin, begin + n); neighbouring rows of the unit are contiguous. `first` counts from `begin`.
   template <class Body>
   void ForColumnTiles(const Unit& unit, int64_t begin, int64_t n, const Body& body) const {
     const int64_t stride = loop_.reduced_strides[loop_.reduced_rank - 1];
     const int64_t column_stride = KeptStride();
-    const bool in_place = direct_ && column_stride == element_size_;
     ForRuns(begin, n, [&](int64_t at, int64_t first, int64_t count) {
       const char* source = unit.in + at;
-      if (in_place) {
+      if (InPlace()) {
         body(source, stride / element_size_, first, count);
         return;
       }
@@ -239,11 +241,13 @@ class Reduction {
     const int64_t n = LeafSize(leaf);
     if (loop_.columns) {
       alignas(64) char lanes[kLanes * kColumnBytes];
-      kernels.begin(lanes, n);
+      const bool gaps = InPlace() && loop_.reduced_strides[loop_.reduced_rank - 1] != unit.width * element_size_;
+      const int64_t pitch = gaps || means != nullptr ? kColumnBytes / accumulator_size_ : unit.width;
+      kernels.begin(lanes, pitch, n);
       ForColumnTiles(unit, leaf * kLeaf, n, [&](const char* in, int64_t stride, int64_t first, int64_t count) {
-        kernels.columns(lanes, in, stride, first, count, unit.width, means);
+        kernels.columns(lanes, pitch, in, stride, first, count, unit.width, means);
       });
-      kernels.fold(out, lanes, n, unit.width);
+      kernels.fold(out, lanes, pitch, n, unit.width);
       return;
     }
     ForRowTiles(unit, leaf * kLeaf, n, [&](const char* in, int64_t stride, int64_t row, int64_t rows) {
