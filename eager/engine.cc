@@ -6,7 +6,6 @@
 #include <Python.h>
 #include <c10/util/Exception.h>
 
-#include <array>
 #include <atomic>
 #include <cstdlib>
 #include <mutex>
@@ -61,6 +60,7 @@ class Engine {
   trace::Trace& trace() { return trace_; }
 
   void Enter(c10::Device device, Storages* released) {
+    UseDevice(device.index());
     const int64_t stream = CurrentStream(device.index()).id();
     if (device.index() != device_ || stream != stream_) {
       RunTrace(CutReason::kStream, released, nullptr);
@@ -101,9 +101,7 @@ class Engine {
     } else if (trace_.nodes() >= kParams.op_cap) {
       RunTrace(CutReason::kOpCap, released, nullptr);
     } else if (pending_bytes() > memory_budget_.load(std::memory_order_relaxed)) {
-      std::exception_ptr failure;
-      RunTrace(CutReason::kMemory, released, &failure);
-      if (failure) std::rethrow_exception(failure);
+      RunTrace(CutReason::kMemory, released, nullptr);
     } else if (pending_bytes() > kParams.byte_cap) {
       RunTrace(CutReason::kByteCap, released, nullptr);
     } else if (heavy_flops_ > static_cast<double>(kParams.heavy_flops_cap)) {
@@ -113,7 +111,7 @@ class Engine {
 
   // Without the lock: a hint.
   bool NearMemoryLimit(int64_t nbytes) const {
-    return pending_bytes() + nbytes > memory_budget_.load(std::memory_order_relaxed);
+    return nbytes > memory_budget_.load(std::memory_order_relaxed) - pending_bytes();
   }
 
   // Ends the trace and launches it. A launch's first failure goes to `failure` when asked for; in any case it is kept
@@ -165,7 +163,8 @@ class Engine {
   std::shared_ptr<cache::Entry> FindEntry();
   // An empty trace; the storages of the old one go to `released`.
   void Restart(Storages* released);
-  void Bind(const trace::Segment& segment);
+  std::exception_ptr Bind(const trace::Segment& segment, int64_t scratch_bytes, std::vector<bool>* spoiled,
+                          c10::DataPtr* scratch);
   void Spoil(const trace::Segment& segment, const std::vector<bool>& spoiled, const std::exception_ptr& error);
 
   std::mutex mutex_;  // taken once per op; Debian's absl::Mutex looks for deadlocks each time
@@ -203,6 +202,16 @@ class EngineLock {
   EngineLock() { TheEngine().Lock(); }
   ~EngineLock() { TheEngine().Unlock(); }
 };
+
+// The first node that writes a marked buffer.
+int FirstWriter(const trace::Segment& segment, const std::vector<bool>& marked) {
+  for (size_t i = 0; i < segment.nodes.size(); ++i) {
+    for (uint32_t word : segment.Outputs(segment.nodes[i])) {
+      if (marked[segment.views[word].buffer]) return static_cast<int>(i);
+    }
+  }
+  return 0;
+}
 
 std::string DescribeNode(const trace::Segment& segment, int index, const trace::Trace& trace) {
   const trace::Node& node = segment.nodes[index];
@@ -250,16 +259,37 @@ std::shared_ptr<cache::Entry> Engine::FindEntry() {
   return entry;
 }
 
-// Gives outputs their memory and collects all addresses.
-void Engine::Bind(const trace::Segment& segment) {
+// Gives outputs their memory and collects all addresses. An output that gets none is spoiled, and no other.
+std::exception_ptr Engine::Bind(const trace::Segment& segment, int64_t scratch_bytes, std::vector<bool>* spoiled,
+                                c10::DataPtr* scratch) {
+  std::exception_ptr refused;
+  const auto allocate = [&](int64_t bytes, auto&& lost) {
+    try {
+      return AllocateDeviceMemory(bytes, device_);
+    } catch (const c10::OutOfMemoryError&) {
+      if (!refused) refused = std::current_exception();
+      spoiled->resize(segment.roles.size(), false);
+      lost();
+      return c10::DataPtr(nullptr, c10::Device(kNeuron, device_));
+    }
+  };
   addresses_.assign(segment.roles.size(), nullptr);
   for (size_t b = 0; b < segment.roles.size(); ++b) {
     c10::StorageImpl* storage = storages_[b].get();
     if (segment.roles[b] == Role::kOutput) {
-      storage->set_data_ptr_noswap(AllocateDeviceMemory(static_cast<int64_t>(storage->nbytes()), device_));
+      storage->set_data_ptr_noswap(
+          allocate(static_cast<int64_t>(storage->nbytes()), [&] { (*spoiled)[b] = storage->nbytes() > 0; }));
     }
     if (segment.roles[b] != Role::kTemporary) addresses_[b] = const_cast<void*>(storage->data());
   }
+  if (scratch_bytes > 0) {
+    *scratch = allocate(scratch_bytes, [&] {
+      for (size_t b = 0; b < segment.roles.size(); ++b) {
+        if (segment.roles[b] == Role::kTemporary) (*spoiled)[b] = true;
+      }
+    });
+  }
+  return refused;
 }
 
 void Engine::RunTrace(CutReason reason, Storages* released, std::exception_ptr* failure) {
@@ -294,8 +324,7 @@ void Engine::RunTrace(CutReason reason, Storages* released, std::exception_ptr* 
     const auto [plan, kernel_ns] =
         cache_.FindPlan(*entry, trace_.size_values(), trace_.stride_values(), temporary_bytes_, heavy_,
                         [&](const kernels::Plan& made) { return KernelTimeNs(segment, made, ModelledChip()); });
-    Bind(segment);
-    if (plan->scratch_bytes() > 0) scratch = AllocateDeviceMemory(plan->scratch_bytes(), device_);
+    const std::exception_ptr refused = Bind(segment, plan->scratch_bytes(), &spoiled, &scratch);
     const kernels::Bindings bindings{addresses_, trace_.offsets().data(),
                                      reinterpret_cast<const kernels::Scalar*>(trace_.scalars().data()), scratch.get()};
     kernels::SetThreadCount(at::get_num_threads());
@@ -303,12 +332,13 @@ void Engine::RunTrace(CutReason reason, Storages* released, std::exception_ptr* 
       c10::impl::ForceDispatchKeyGuard keys(c10::DispatchKeySet(), KernelExcludedKeys());
       failures = plan->Run(bindings, &spoiled);
     }
+    if (refused) failures.insert(failures.begin(), {FirstWriter(segment, spoiled), refused});
     const device::Chip& chip = ModelledChip();
     DeviceAt(device_).streams.Find(stream_)->Launch(single_ ? chip.eager_host_dispatch_ns : chip.fused_launch_ns,
                                                     kernel_ns);
     stats_.modelled_device_time_us += (kernel_ns + chip.device_program_start_ns) / 1e3;
   } catch (...) {
-    // Nothing ran: no memory. All that the segment would have written is lost.
+    // Nothing ran. All that the segment would have written is lost.
     failures.push_back({0, std::current_exception()});
     spoiled.assign(segment.roles.size(), false);
     for (int b = 0; b < buffers; ++b) spoiled[b] = trace_.written(b);
@@ -357,7 +387,13 @@ at::Tensor MakeTensor(c10::intrusive_ptr<c10::StorageImpl> storage, at::ScalarTy
                                                        c10::scalarTypeToTypeMeta(dtype));
 }
 
-void PrepareFork() { Cut(CutReason::kExit); }
+// The lock is held while the process forks, so that no thread which the child lacks can own it there.
+void BeforeFork() {
+  Storages released;
+  TheEngine().Lock();
+  TheEngine().RunTrace(CutReason::kFork, &released, nullptr);
+}
+void AfterFork() { TheEngine().Unlock(); }
 
 }  // namespace
 
@@ -439,7 +475,7 @@ void InitEngine() {
     EngineLock lock;
     TheEngine().SetBlocking(blocking == 1);
   }
-  pthread_atfork(&PrepareFork, nullptr, nullptr);
+  pthread_atfork(&BeforeFork, &AfterFork, &AfterFork);
 }
 
 at::Tensor EmptyStrided(at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType dtype, c10::Device device) {

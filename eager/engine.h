@@ -30,7 +30,7 @@ namespace openneuron::eager {
   CUT(kSingle, "single")           /* op-by-op mode, or blocking launches */          \
   CUT(kMemory, "memory")           /* the device's memory limit is near */            \
   CUT(kMode, "mode")               /* the mode changed */                             \
-  CUT(kExit, "exit")               /* the process ends, or forks */
+  CUT(kFork, "fork")               /* the process forks */
 
 enum class CutReason : uint8_t {
 #define CUT(id, name) id,

@@ -37,9 +37,9 @@ namespace openneuron::eager {
 namespace {
 
 using at::Tensor;
+using kernels::Elements;
 using kernels::HeavyCall;
 using kernels::HeavyOperand;
-using kernels::Elements;
 using kernels::Layout;
 using trace::Op;
 
