@@ -302,6 +302,8 @@ bool RecordElementwise(Op op, Operands operands, absl::Span<const at::Scalar> pa
   const at::Tensor& out = options.out != nullptr ? *options.out : fresh;
   if (options.out != nullptr) {
     if (!c10::canCast(result_type, out.scalar_type()) || !NoInternalOverlap(out)) return false;
+    // Many ops of one tensor refuse to cast their result.
+    if (operands.size() == 1 && op != Op::kCopy && out.scalar_type() != result_type) return false;
     for (const at::Tensor* t : inputs) {
       if (!SafeToWrite(out, *t)) return false;
     }

@@ -375,7 +375,8 @@ Tensor ClampTensor(const Tensor& self, const std::optional<Tensor>& low, const s
 }
 Tensor Hardtanh(const Tensor& self, const Scalar& low, const Scalar& high) {
   using F = at::_ops::hardtanh;
-  if (!self.is_floating_point()) return Fallback<F>::call(self, low, high);
+  // PyTorch makes the result like `self`, which tells only for empty tensors.
+  if (!self.is_floating_point() || self.numel() == 0) return Fallback<F>::call(self, low, high);
   return New<F>(Op::kClampScalar, {self}, {low, high}, {}, self, low, high);
 }
 Tensor& HardtanhInPlace(Tensor& self, const Scalar& low, const Scalar& high) {

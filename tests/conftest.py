@@ -1,8 +1,7 @@
 """What all tests share: the list of known failures, and the size of the conformance run."""
 
-import pytest
-
 import known_failures
+import pytest
 
 
 def pytest_addoption(parser):

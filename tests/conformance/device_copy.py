@@ -17,6 +17,11 @@ def map_tree(value, leaf):
     return leaf(value)
 
 
+def read(tree):
+    """The tree with its tensors' values as plain CPU tensors of their own."""
+    return map_tree(tree, lambda x: x.detach().to("cpu", copy=True) if isinstance(x, torch.Tensor) else x)
+
+
 class Copier:
     """Copies trees of CPU values to `device` ("cpu" makes an independent copy). Tensors that share memory still do."""
 
@@ -26,10 +31,6 @@ class Copier:
 
     def __call__(self, tree):
         return map_tree(tree, self._leaf)
-
-    def read(self, tree):
-        """Tensors of the tree one by one, as plain CPU tensors with their values."""
-        return map_tree(tree, lambda x: x.detach().to("cpu", copy=True) if isinstance(x, torch.Tensor) else x)
 
     def _leaf(self, value):
         if isinstance(value, torch.Tensor):
