@@ -15,8 +15,4 @@ def pytest_addoption(parser):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
-    entries = known_failures.load()
-    # Tests that were asked for by id are a part of their file only.
-    if any("::" in argument for argument in config.args):
-        entries = [entry for entry in entries if any(entry.matches(known_failures.short_id(i)) for i in items)]
-    known_failures.mark(items, entries)
+    known_failures.mark(items, known_failures.load(), partial=any("::" in argument for argument in config.args))

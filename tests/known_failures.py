@@ -1,4 +1,4 @@
-"""The declared list of what the device does not support yet: tests/known_failures.txt."""
+"""The declared list of tests that are known to fail: tests/known_failures.txt."""
 
 import re
 from pathlib import Path
@@ -7,11 +7,13 @@ from typing import NamedTuple
 import pytest
 
 FILE = Path(__file__).with_name("known_failures.txt")
+EXCEPTIONS = {"NotImplementedError": NotImplementedError, "AssertionError": AssertionError}
 
 
 class Entry(NamedTuple):
     line: int
     pattern: str
+    exception: str
     reason: str
 
     def matches(self, test_id: str) -> bool:
@@ -20,33 +22,37 @@ class Entry(NamedTuple):
 
 
 def load(file: Path = FILE) -> list[Entry]:
-    """The entries of the file; ValueError names the line of one that is not `pattern | reason`."""
+    """The entries of the file; ValueError names the line of a malformed one."""
     entries = []
     for number, line in enumerate(file.read_text().splitlines(), start=1):
         if not line.strip() or line.startswith("#"):
             continue
-        pattern, bar, reason = (part.strip() for part in line.partition("|"))
-        if not (pattern and bar and reason):
-            raise ValueError(f"{file.name}:{number}: expected 'pattern | reason', got {line!r}")
-        entries.append(Entry(number, pattern, reason))
+        parts = [part.strip() for part in line.split(" | ", 2)]
+        if len(parts) != 3 or not all(parts) or parts[1] not in EXCEPTIONS:
+            raise ValueError(f"{file.name}:{number}: expected 'pattern | exception | reason', got {line!r}")
+        entries.append(Entry(number, *parts))
     return entries
 
 
-def short_id(item: pytest.Item) -> str:
-    """test_file.py::test_name[parameters], wherever the file lies."""
-    return item.nodeid.rsplit("/", 1)[-1]
+def test_id(item: pytest.Item) -> str:
+    """test_file.py::test_name[parameters]"""
+    path, _, name = item.nodeid.partition("::")
+    return f"{Path(path).name}::{name}"
 
 
-def mark(items: list[pytest.Item], entries: list[Entry]) -> None:
-    """Marks the listed tests as strict expected failures that may raise NotImplementedError only."""
-    files = {short_id(item).split("::")[0] for item in items}
-    unused = {entry for entry in entries if entry.pattern.split("::")[0] in files}
+def mark(items: list[pytest.Item], entries: list[Entry], partial: bool) -> None:
+    """Marks the listed tests as strict expected failures. `partial`: the files were not collected as a whole."""
+    unused = {entry.line: entry for entry in entries}
     for item in items:
         for entry in entries:
-            if entry.matches(short_id(item)):
-                unused.discard(entry)
-                item.add_marker(pytest.mark.xfail(reason=entry.reason, raises=NotImplementedError, strict=True))
+            if entry.matches(test_id(item)):
+                unused.pop(entry.line, None)
+                raises = EXCEPTIONS[entry.exception]
+                item.add_marker(pytest.mark.xfail(reason=entry.reason, raises=raises, strict=True))
                 break
+    files = {test_id(item).partition("::")[0] for item in items}
+    unused = [e for e in unused.values() if not partial and e.pattern.partition("::")[0] in files]
     if unused:
-        lines = ", ".join(f"{FILE.name}:{entry.line} ({entry.pattern})" for entry in sorted(unused))
-        raise pytest.UsageError(f"known failures that match no test: {lines}")
+        raise pytest.UsageError(
+            f"{FILE.name}: no such test: " + ", ".join(f"line {e.line}: {e.pattern}" for e in unused)
+        )

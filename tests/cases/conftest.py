@@ -4,7 +4,6 @@ The cases are collected where they are. CASE_MODES in the environment chooses ot
 """
 
 import configparser
-import fnmatch
 import importlib
 import os
 import sys
@@ -12,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-KNOWN_FAILURES = Path(__file__).with_name("known_failures.txt")
 CASES = Path(__file__).resolve().parents[3] / "shared" / "cases"
 
 # What the cases' adapter reads when it is imported, and their child interpreters.
@@ -55,19 +53,6 @@ def _settings():
     return parser["pytest"]
 
 
-def _mark_known_failures(cases):
-    collected = {case.getparent(CaseModule).name for case in cases}
-    for line in KNOWN_FAILURES.read_text().splitlines():
-        if not line or line.startswith("#"):
-            continue
-        pattern, _, reason = (part.strip() for part in line.partition(" | "))
-        listed = [case for case in cases if fnmatch.fnmatchcase(case.nodeid.partition("::")[2], pattern)]
-        if not reason or (not listed and len(collected) > 1):
-            raise pytest.UsageError(f"{KNOWN_FAILURES.name}: no reason, or no such case: {line}")
-        for case in listed:
-            case.add_marker(pytest.mark.xfail(reason=reason, raises=AssertionError, strict=True))
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
     cases = [item for item in items if isinstance(item.getparent(CaseModule), CaseModule)]
@@ -76,7 +61,6 @@ def pytest_collection_modifyitems(config, items):
     for line in _settings()["filterwarnings"].split("\n"):
         for item in cases if line else ():
             item.add_marker(pytest.mark.filterwarnings(line))
-    _mark_known_failures(cases)
     if not config.option.markexpr:
         slow = [item for item in cases if item.get_closest_marker("slow")]
         config.hook.pytest_deselected(items=slow)
