@@ -431,8 +431,9 @@ trace::ViewId Recorder::Fresh(const at::Tensor& tensor, trace::ViewId like) {
 }
 
 void Recorder::Overwrite(const at::Tensor& tensor) {
-  auto* storage = static_cast<NeuronStorage*>(tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl());
-  if (storage->failure && tensor.is_non_overlapping_and_dense() && tensor.nbytes() == storage->nbytes()) {
+  NeuronStorage* storage = StorageOf(tensor.unsafeGetTensorImpl());  // null for a foreign pointer
+  if (storage != nullptr && storage->failure && tensor.is_non_overlapping_and_dense() &&
+      tensor.nbytes() == storage->nbytes()) {
     storage->failure = nullptr;
   }
 }

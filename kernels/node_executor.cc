@@ -224,20 +224,24 @@ void Plan::RunHeavy(const Step& step, void* const* addresses, const Scalar* scal
 
 std::vector<Failure> Plan::Run(const Bindings& bindings, std::vector<bool>* spoiled) const {
   absl::InlinedVector<void*, 64> bases(bindings.buffers.begin(), bindings.buffers.end());
-  for (const Scratch& s : scratch_) bases[s.buffer] = static_cast<char*>(bindings.scratch) + s.offset;
+  for (const Scratch& s : scratch_) {
+    bases[s.buffer] = bindings.scratch == nullptr ? nullptr : static_cast<char*>(bindings.scratch) + s.offset;
+  }
   absl::InlinedVector<void*, 128> addresses(segment_.views.size());
   for (size_t v = 0; v < addresses.size(); ++v) {
     const trace::View& view = segment_.views[v];
     addresses[v] = static_cast<char*>(bases[view.buffer]) + bindings.offsets[v] * trace::ItemSize(view.type);
   }
   const auto lost = [&](uint32_t word) { return !(word & kScalarBit) && (*spoiled)[segment_.views[word].buffer]; };
+  const auto absent = [&](uint32_t word) { return lost(word) && bases[segment_.views[word].buffer] == nullptr; };
   std::vector<Failure> failures;
   for (const Step& step : steps_) {
     const absl::Span<const uint32_t> words(&segment_.code[step.operands], step.inputs + step.outputs);
     const auto spoil_outputs = [&] {
       for (uint32_t word : words.subspan(step.inputs)) (*spoiled)[segment_.views[word].buffer] = true;
     };
-    if (!spoiled->empty() && std::any_of(words.begin(), words.end(), lost)) {
+    const auto outputs = words.begin() + step.inputs;
+    if (!spoiled->empty() && (std::any_of(words.begin(), outputs, lost) || std::any_of(outputs, words.end(), absent))) {
       spoil_outputs();
       continue;
     }

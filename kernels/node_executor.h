@@ -37,9 +37,9 @@ class Plan {
   Plan(const trace::Segment& segment, absl::Span<const int64_t> size_values, absl::Span<const int64_t> stride_values,
        absl::Span<const int64_t> buffer_bytes, const HeavyTable& heavy);
 
-  // Runs the nodes in order. When one throws, nodes that touch its outputs are left out, all others still run; `spoiled`
-  // (one flag per buffer, or empty while nothing is) then tells what must not be read. Buffers that are spoiled from the
-  // start have no memory. Returns what was thrown.
+  // Runs the nodes in order. When one throws, nodes that read its outputs are left out, all others still run; `spoiled`
+  // (one flag per buffer, or empty while nothing is) then tells what must not be read. A buffer without memory is
+  // spoiled from the start, and nodes that write it are left out too. Returns what was thrown.
   std::vector<Failure> Run(const Bindings& bindings, std::vector<bool>* spoiled) const;
 
   int64_t scratch_bytes() const { return scratch_bytes_; }
