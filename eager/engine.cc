@@ -109,9 +109,12 @@ class Engine {
     }
   }
 
-  // Without the lock: a hint.
-  bool NearMemoryLimit(int64_t nbytes) const {
-    return nbytes > memory_budget_.load(std::memory_order_relaxed) - pending_bytes();
+  // Without the lock: a hint. The budget is as old as the trace; a large tensor is worth asking for the headroom of
+  // now.
+  bool NearMemoryLimit(int64_t nbytes, c10::DeviceIndex index) const {
+    constexpr int64_t kLarge = int64_t{1} << 20;
+    return nbytes > memory_budget_.load(std::memory_order_relaxed) - pending_bytes() ||
+           (nbytes >= kLarge && nbytes > DeviceAt(index).memory.Headroom() / 2 - pending_bytes());
   }
 
   // Ends the trace and launches it. A launch's first failure goes to `failure` when asked for; in any case it is kept
@@ -517,7 +520,7 @@ void Materialize(const at::Tensor& tensor, CutReason reason) {
   }
 }
 
-bool NearMemoryLimit(int64_t nbytes, c10::DeviceIndex index) { return TheEngine().NearMemoryLimit(nbytes); }
+bool NearMemoryLimit(int64_t nbytes, c10::DeviceIndex index) { return TheEngine().NearMemoryLimit(nbytes, index); }
 
 void Expose(const at::Tensor& tensor) {
   Materialize(tensor, CutReason::kPointer);

@@ -215,15 +215,6 @@ bool HasNumbers(Op op, Operands operands, size_t inputs) {
   return !((op == Op::kPow || op == Op::kPowInt) && std::prev(operands.end())->tensor() == nullptr);
 }
 
-// PyTorch refuses to subtract bools, and from them.
-bool Refused(Op op, Operands operands) {
-  if (op != Op::kSub && op != Op::kSubScaled && op != Op::kRsubScaled) return false;
-  for (const Operand& operand : operands) {
-    if (operand.tensor() != nullptr && operand.tensor()->scalar_type() == at::kBool) return true;
-  }
-  return false;
-}
-
 }  // namespace
 
 bool RecordElementwise(Op op, Operands operands, absl::Span<const at::Scalar> params, const ElementwiseOptions& options,
@@ -250,7 +241,6 @@ bool RecordElementwise(Op op, Operands operands, absl::Span<const at::Scalar> pa
     plain = plain && t->is_contiguous();
     inputs.push_back(t);
   }
-  if (Refused(op, operands)) return false;
   if (inputs.empty()) {
     if (options.out == nullptr) return false;
     device = options.out->device();

@@ -19,6 +19,10 @@ DTYPES = [*FLOATS, torch.int64, torch.int32, torch.uint8, torch.int8, torch.int1
 SIZES = [1, 2, 3, 5, 8, 33]
 
 
+def words(text):
+    return text.split()
+
+
 def tame(x, low=-30.0, high=30.0):
     """No NaN, and a range in which the next function has neither overflow nor a wild derivative."""
     return torch.where(x == x, x, 0).clamp(low, high)
@@ -26,10 +30,10 @@ def tame(x, low=-30.0, high=30.0):
 
 UNARY = {
     name: getattr(torch, name)
-    for name in (
-        "neg abs sign reciprocal sqrt rsqrt exp exp2 expm1 log log2 log10 log1p atan tanh asinh erf erfc sigmoid ceil floor"
-        " round trunc frac relu logical_not isnan signbit isposinf isneginf square clone isfinite"
-    ).split()
+    for name in words(
+        "neg abs sign reciprocal sqrt rsqrt exp exp2 expm1 log log2 log10 log1p atan tanh asinh erf erfc sigmoid ceil"
+        " floor round trunc frac relu logical_not isnan signbit isposinf isneginf square clone isfinite"
+    )
 } | {
     "sin": lambda x: torch.sin(tame(x)),
     "cos": lambda x: torch.cos(tame(x)),
@@ -59,8 +63,8 @@ ACTIVATIONS = [
     lambda x: F.threshold(x, 0.5, -1.0),
 ]
 BINARY = [
-    *(getattr(torch, name) for name in "add sub mul div maximum minimum fmax fmin atan2 hypot copysign".split()),
-    *(getattr(torch, name) for name in "eq ne lt le gt ge logical_and logical_or logical_xor".split()),
+    *(getattr(torch, name) for name in words("add sub mul div maximum minimum fmax fmin atan2 hypot copysign")),
+    *(getattr(torch, name) for name in words("eq ne lt le gt ge logical_and logical_or logical_xor")),
     lambda a, b: torch.add(a, b, alpha=2),
     lambda a, b: torch.sub(a, b, alpha=3),
     lambda a, b: torch.where(a > b, a, b),
@@ -134,7 +138,7 @@ RANDOM_IN_PLACE = [
 
 
 class Program:
-    """Runs on `device`. With `check` every result is compared with the CPU's on equal inputs, bit by bit carried over."""
+    """Runs on `device`. With `check` every result is compared with the CPU's on inputs of the same bits."""
 
     def __init__(self, seed, device, check=False):
         self.random = random.Random(seed)
@@ -164,7 +168,7 @@ class Program:
         self.log.append((tensor.dtype, tuple(tensor.shape), tensor.stride(), tensor.storage_offset(), bits(tensor)))
 
     def apply(self, function, *operands, length=1, drawn=False, keep=True):
-        """function(*operands) on the device and, checked, on the twins. Operands are pairs, lists of them, or values."""
+        """function(*operands) on the device and, to check, on the twins. Operands: pairs, lists of them, or values."""
         name = label(function)
         error, results = call(function, [side(operand, 0) for operand in operands])
         self.log.append((name, error))
@@ -299,9 +303,8 @@ class Program:
         pair = self.pick(lambda t: writable(t) and t.is_floating_point())
         if not pair:
             return
-        same = [
-            p for p in self.tensors if p[0].dtype == pair[0].dtype and writable(p[0]) and p[0].shape == pair[0].shape
-        ]
+        kind = (pair[0].dtype, pair[0].shape)
+        same = [p for p in self.tensors if (p[0].dtype, p[0].shape) == kind and writable(p[0])]
         storages = {}
         for p in same:
             storages.setdefault(p[0].untyped_storage()._cdata, p)
