@@ -58,6 +58,7 @@ class Engine {
   void Unlock() { mutex_.unlock(); }
 
   trace::Trace& trace() { return trace_; }
+  uint64_t epoch() const { return epoch_; }
 
   void Enter(c10::Device device, Storages* released) {
     UseDevice(device.index());
@@ -374,6 +375,15 @@ void Engine::Restart(Storages* released) {
   }
 }
 
+// What a failed launch left in a tensor that is about to be overwritten does not matter if the tensor is all of its
+// memory. Under the engine's lock.
+void ForgetFailure(const at::Tensor& tensor) {
+  NeuronStorage* storage = StorageOf(tensor.unsafeGetTensorImpl());
+  if (storage->failure && tensor.is_non_overlapping_and_dense() && tensor.nbytes() == storage->nbytes()) {
+    storage->failure = nullptr;
+  }
+}
+
 template <size_t n>
 int ReadChoice(const char* variable, const char* const (&names)[n], int fallback) {
   const char* value = std::getenv(variable);
@@ -433,12 +443,7 @@ trace::ViewId Recorder::Fresh(const at::Tensor& tensor, trace::ViewId like) {
   return storage->last_view;
 }
 
-void Recorder::Overwrite(const at::Tensor& tensor) {
-  auto* storage = static_cast<NeuronStorage*>(tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl());
-  if (storage->failure && tensor.is_non_overlapping_and_dense() && tensor.nbytes() == storage->nbytes()) {
-    storage->failure = nullptr;
-  }
-}
+void Recorder::Overwrite(const at::Tensor& tensor) { ForgetFailure(tensor); }
 
 void Recorder::Finish(trace::Op op, trace::DType type, double heavy_flops) {
   TheEngine().Finish(op, type, heavy_flops, &released_);
@@ -518,6 +523,16 @@ void Materialize(const at::Tensor& tensor, CutReason reason) {
   if (tensor.defined() && tensor.has_storage()) {
     MaterializeStorage(tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl(), reason);
   }
+}
+
+void MaterializeTarget(const at::Tensor& tensor, CutReason reason) {
+  NeuronStorage* storage = StorageOf(tensor.unsafeGetTensorImpl());
+  if (storage == nullptr) return Materialize(tensor, reason);
+  Storages released;
+  const EngineLock lock;
+  if (storage->epoch == TheEngine().epoch()) TheEngine().RunTrace(reason, &released, nullptr);
+  ForgetFailure(tensor);
+  TheEngine().Materialize(storage, reason, &released);
 }
 
 bool NearMemoryLimit(int64_t nbytes, c10::DeviceIndex index) { return TheEngine().NearMemoryLimit(nbytes, index); }

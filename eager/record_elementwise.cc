@@ -2,8 +2,8 @@
 #include <ATen/ATen.h>
 #include <ATen/native/TypeProperties.h>
 
-#include <limits>
 #include <iterator>
+#include <limits>
 
 #include "eager/devices.h"
 #include "eager/engine.h"
