@@ -32,8 +32,7 @@ void CopyOnHost(const at::Tensor& to, const at::Tensor& from) {
     Materialize(from, CutReason::kRead);
   }
   if (IsNeuron(to)) {
-    if (!IsNeuron(from) && to.sizes() == from.sizes()) Recorder(to.device()).Overwrite(to);
-    Materialize(to, CutReason::kRead);
+    to.sizes() == from.sizes() ? MaterializeTarget(to, CutReason::kRead) : Materialize(to, CutReason::kRead);
   }
   const int64_t nbytes = to.numel() * static_cast<int64_t>(to.itemsize());
   if (nbytes <= kPlainCopyBytes && SameDenseBytes(to, from)) {

@@ -58,6 +58,7 @@ class Engine {
   void Unlock() { mutex_.unlock(); }
 
   trace::Trace& trace() { return trace_; }
+  uint64_t epoch() const { return epoch_; }
 
   void Enter(c10::Device device, Storages* released) {
     UseDevice(device.index());
@@ -109,9 +110,12 @@ class Engine {
     }
   }
 
-  // Without the lock: a hint.
-  bool NearMemoryLimit(int64_t nbytes) const {
-    return nbytes > memory_budget_.load(std::memory_order_relaxed) - pending_bytes();
+  // Without the lock: a hint. The budget is as old as the trace; a large tensor is worth asking for the headroom of
+  // now.
+  bool NearMemoryLimit(int64_t nbytes, c10::DeviceIndex index) const {
+    constexpr int64_t kLarge = int64_t{1} << 20;
+    return nbytes > memory_budget_.load(std::memory_order_relaxed) - pending_bytes() ||
+           (nbytes >= kLarge && nbytes > DeviceAt(index).memory.Headroom() / 2 - pending_bytes());
   }
 
   // Ends the trace and launches it. A launch's first failure goes to `failure` when asked for; in any case it is kept
@@ -371,6 +375,16 @@ void Engine::Restart(Storages* released) {
   }
 }
 
+// What a failed launch left in a tensor that is about to be overwritten does not matter if the tensor is all of its
+// memory. Under the engine's lock.
+void ForgetFailure(const at::Tensor& tensor) {
+  NeuronStorage* storage = StorageOf(tensor.unsafeGetTensorImpl());  // null for a foreign pointer
+  if (storage != nullptr && storage->failure && tensor.is_non_overlapping_and_dense() &&
+      tensor.nbytes() == storage->nbytes()) {
+    storage->failure = nullptr;
+  }
+}
+
 template <size_t n>
 int ReadChoice(const char* variable, const char* const (&names)[n], int fallback) {
   const char* value = std::getenv(variable);
@@ -430,13 +444,7 @@ trace::ViewId Recorder::Fresh(const at::Tensor& tensor, trace::ViewId like) {
   return storage->last_view;
 }
 
-void Recorder::Overwrite(const at::Tensor& tensor) {
-  NeuronStorage* storage = StorageOf(tensor.unsafeGetTensorImpl());  // null for a foreign pointer
-  if (storage != nullptr && storage->failure && tensor.is_non_overlapping_and_dense() &&
-      tensor.nbytes() == storage->nbytes()) {
-    storage->failure = nullptr;
-  }
-}
+void Recorder::Overwrite(const at::Tensor& tensor) { ForgetFailure(tensor); }
 
 void Recorder::Finish(trace::Op op, trace::DType type, double heavy_flops) {
   TheEngine().Finish(op, type, heavy_flops, &released_);
@@ -518,7 +526,17 @@ void Materialize(const at::Tensor& tensor, CutReason reason) {
   }
 }
 
-bool NearMemoryLimit(int64_t nbytes, c10::DeviceIndex index) { return TheEngine().NearMemoryLimit(nbytes); }
+void MaterializeTarget(const at::Tensor& tensor, CutReason reason) {
+  NeuronStorage* storage = StorageOf(tensor.unsafeGetTensorImpl());
+  if (storage == nullptr) return Materialize(tensor, reason);
+  Storages released;
+  const EngineLock lock;
+  if (storage->epoch == TheEngine().epoch()) TheEngine().RunTrace(reason, &released, nullptr);
+  ForgetFailure(tensor);
+  TheEngine().Materialize(storage, reason, &released);
+}
+
+bool NearMemoryLimit(int64_t nbytes, c10::DeviceIndex index) { return TheEngine().NearMemoryLimit(nbytes, index); }
 
 void Expose(const at::Tensor& tensor) {
   Materialize(tensor, CutReason::kPointer);

@@ -63,6 +63,9 @@ void Cut(CutReason reason);
 void Materialize(const at::Tensor& tensor, CutReason reason);
 void MaterializeStorage(c10::StorageImpl* storage, CutReason reason);
 
+// Materialize for a tensor that is then written without being read: a failed launch does not matter to it.
+void MaterializeTarget(const at::Tensor& tensor, CutReason reason);
+
 // True when `nbytes` more pending bytes could fail to get memory at their launch.
 bool NearMemoryLimit(int64_t nbytes, c10::DeviceIndex index);
 

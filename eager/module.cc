@@ -156,6 +156,7 @@ void BindMemory(py::module_& m) {
                            memory.Capacity());
   });
   m.def("set_memory_fraction", [](double fraction, int64_t index) {
+    Cut(CutReason::kMemory);  // what is recorded was within the old limit
     device::DeviceMemory& memory = DeviceAt(Index(index)).memory;
     const auto share = static_cast<int64_t>(fraction * static_cast<double>(memory.Capacity()));
     memory.SetLimit(std::min(share, HostMemoryLimit()));

@@ -2,6 +2,7 @@
 #include <ATen/ATen.h>
 #include <ATen/native/TypeProperties.h>
 
+#include <iterator>
 #include <limits>
 
 #include "eager/devices.h"
@@ -111,12 +112,14 @@ ScalarType Promote(Operands operands, absl::Span<const at::Scalar> params, const
 }
 
 // The strides that PyTorch's TensorIterator gives a new output of `sizes`: operands' dimensions are sorted
-// by stride (earlier operands first), and the output is dense in that order. False when row-major.
-bool OutputStrides(at::IntArrayRef sizes, absl::Span<const at::Tensor* const> inputs, at::DimVector* strides) {
+// by stride (earlier operands first), and the output is dense in that order. False when row-major. A number beside the
+// inputs is an operand of another shape.
+bool OutputStrides(at::IntArrayRef sizes, absl::Span<const at::Tensor* const> inputs, bool numbers,
+                   at::DimVector* strides) {
   const int rank = static_cast<int>(sizes.size());
   if (rank < 2) return false;
   // All of one shape, and the first decides: contiguous, channels-last, or dense with equal strides.
-  bool same_shape = true, contiguous = true, last2d = true, last3d = true, dense = true;
+  bool same_shape = !numbers, contiguous = true, last2d = true, last3d = true, dense = true;
   for (const at::Tensor* t : inputs) {
     same_shape = same_shape && t->sizes() == sizes;
     contiguous = contiguous && t->is_contiguous();
@@ -196,6 +199,22 @@ bool Broadcast(absl::Span<const at::Tensor* const> inputs, at::DimVector* sizes)
   return true;
 }
 
+// True when the strides say row-major, those of dimensions of size 1 too. False when there are no elements.
+bool RowMajor(const at::Tensor& tensor) {
+  int64_t next = 1;
+  for (int64_t d = tensor.dim() - 1; d >= 0; --d) {
+    if (tensor.stride(d) != next || tensor.size(d) == 0) return false;
+    next *= tensor.size(d);
+  }
+  return true;
+}
+
+// True when PyTorch's iterator has a number among its operands; to it an exponent is none.
+bool HasNumbers(Op op, Operands operands, size_t inputs) {
+  if (inputs == operands.size()) return false;
+  return !((op == Op::kPow || op == Op::kPowInt) && std::prev(operands.end())->tensor() == nullptr);
+}
+
 }  // namespace
 
 bool RecordElementwise(Op op, Operands operands, absl::Span<const at::Scalar> params, const ElementwiseOptions& options,
@@ -229,7 +248,8 @@ bool RecordElementwise(Op op, Operands operands, absl::Span<const at::Scalar> pa
   if (options.out != nullptr && (!Recordable(*options.out) || options.out->device() != device)) return false;
 
   const trace::OpInfo& info = trace::Info(op);
-  plain = plain && options.first_promoted == 0 && !inputs.empty();
+  const bool has_numbers = HasNumbers(op, operands, inputs.size());
+  plain = plain && options.first_promoted == 0 && !inputs.empty() && (!has_numbers || RowMajor(*inputs[0]));
   ScalarType common = options.type;
   if (common == ScalarType::Undefined && plain) {
     common = inputs[0]->scalar_type();
@@ -295,8 +315,8 @@ bool RecordElementwise(Op op, Operands operands, absl::Span<const at::Scalar> pa
       if (!inputs.empty() && options.out->sizes() != at::IntArrayRef(sizes)) return false;
     } else {
       at::DimVector strides;
-      fresh = OutputStrides(sizes, inputs, &strides) ? EmptyStrided(sizes, strides, result_type, device)
-                                                     : EmptyContiguous(sizes, result_type, device);
+      fresh = OutputStrides(sizes, inputs, has_numbers, &strides) ? EmptyStrided(sizes, strides, result_type, device)
+                                                                  : EmptyContiguous(sizes, result_type, device);
     }
   }
   const at::Tensor& out = options.out != nullptr ? *options.out : fresh;
@@ -356,7 +376,7 @@ at::Tensor& RecordCopy(at::Tensor& self, const at::Tensor& src, bool non_blockin
     // A copy broadcasts to its target, which takes no part in the broadcast.
     if (self.sizes() == src.sizes()) {
       if (RecordElementwise(Op::kCopy, {src}, {}, options, &result)) return self;
-    } else if (at::is_expandable_to(src.sizes(), self.sizes())) {
+    } else if (at::is_expandable_to(src.sizes(), self.sizes()) && !self.is_alias_of(src)) {
       const at::Tensor expanded = src.expand(self.sizes());
       if (RecordElementwise(Op::kCopy, {expanded}, {}, options, &result)) return self;
     }
