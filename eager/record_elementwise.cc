@@ -1,5 +1,6 @@
 // Recording elementwise ops: type promotion, broadcasting, output layout.
 #include <ATen/ATen.h>
+#include <ATen/ExpandUtils.h>
 #include <ATen/native/TypeProperties.h>
 
 #include <iterator>
@@ -113,28 +114,32 @@ ScalarType Promote(Operands operands, absl::Span<const at::Scalar> params, const
 
 // The strides that PyTorch's TensorIterator gives a new output of `sizes`: operands' dimensions are sorted
 // by stride (earlier operands first), and the output is dense in that order. False when row-major. A number beside the
-// inputs is an operand of another shape.
-bool OutputStrides(at::IntArrayRef sizes, absl::Span<const at::Tensor* const> inputs, bool numbers,
-                   at::DimVector* strides) {
+// inputs is an operand of another shape. Inputs of another dtype than `common` are converted first, without gaps.
+bool OutputStrides(at::IntArrayRef sizes, absl::InlinedVector<const at::Tensor*, 4> inputs, bool numbers,
+                   ScalarType common, at::DimVector* strides) {
   const int rank = static_cast<int>(sizes.size());
   if (rank < 2) return false;
+  absl::InlinedVector<at::Tensor, 4> converted;
+  converted.reserve(inputs.size());
+  for (const at::Tensor*& t : inputs) {
+    if (t->scalar_type() == common || t->is_non_overlapping_and_dense()) continue;
+    converted.push_back(at::empty_strided(t->sizes(), at::infer_dense_strides(t->sizes(), t->strides()),
+                                          t->options().device(at::kMeta)));
+    t = &converted.back();
+  }
   // All of one shape, and the first decides: contiguous, channels-last, or dense with equal strides.
-  bool same_shape = !numbers, contiguous = true, last2d = true, last3d = true, dense = true;
+  bool same_shape = !numbers, contiguous = true, channels_last = true, dense = true;
   for (const at::Tensor* t : inputs) {
     same_shape = same_shape && t->sizes() == sizes;
     contiguous = contiguous && t->is_contiguous();
-    last2d = last2d && t->is_contiguous(at::MemoryFormat::ChannelsLast);
-    last3d = last3d && t->is_contiguous(at::MemoryFormat::ChannelsLast3d);
+    channels_last = channels_last && t->is_contiguous(at::MemoryFormat::ChannelsLast);
     dense = dense && t->is_non_overlapping_and_dense() && t->strides() == inputs[0]->strides();
   }
   if (same_shape) {
     if (contiguous) return false;
-    if (last2d || last3d || dense) {
-      strides->assign(inputs[0]->strides().begin(), inputs[0]->strides().end());
-      if (last2d)
-        *strides = at::DimVector(c10::get_channels_last_strides_2d(sizes));
-      else if (last3d)
-        *strides = at::DimVector(c10::get_channels_last_strides_3d(sizes));
+    if (channels_last || dense) {
+      *strides =
+          channels_last ? at::DimVector(c10::get_channels_last_strides_2d(sizes)) : at::DimVector(inputs[0]->strides());
       return true;
     }
   }
@@ -315,8 +320,9 @@ bool RecordElementwise(Op op, Operands operands, absl::Span<const at::Scalar> pa
       if (!inputs.empty() && options.out->sizes() != at::IntArrayRef(sizes)) return false;
     } else {
       at::DimVector strides;
-      fresh = OutputStrides(sizes, inputs, has_numbers, &strides) ? EmptyStrided(sizes, strides, result_type, device)
-                                                                  : EmptyContiguous(sizes, result_type, device);
+      fresh = OutputStrides(sizes, inputs, has_numbers, common, &strides)
+                  ? EmptyStrided(sizes, strides, result_type, device)
+                  : EmptyContiguous(sizes, result_type, device);
     }
   }
   const at::Tensor& out = options.out != nullptr ? *options.out : fresh;

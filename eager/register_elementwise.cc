@@ -374,10 +374,9 @@ Tensor ClampTensor(const Tensor& self, const std::optional<Tensor>& low, const s
   return Fallback<F>::call(self, low, high);
 }
 Tensor Hardtanh(const Tensor& self, const Scalar& low, const Scalar& high) {
-  using F = at::_ops::hardtanh;
-  // PyTorch makes the result like `self`, which tells only for empty tensors.
-  if (!self.is_floating_point() || self.numel() == 0) return Fallback<F>::call(self, low, high);
-  return New<F>(Op::kClampScalar, {self}, {low, high}, {}, self, low, high);
+  if (!self.is_floating_point()) return Fallback<at::_ops::hardtanh>::call(self, low, high);
+  Tensor out = at::empty_like(self);  // as PyTorch does; it tells in the strides of dimensions of size 1
+  return Into<at::_ops::hardtanh_out>(out, Op::kClampScalar, {self}, {low, high}, {}, self, low, high, out);
 }
 Tensor& HardtanhInPlace(Tensor& self, const Scalar& low, const Scalar& high) {
   using F = at::_ops::hardtanh_;
